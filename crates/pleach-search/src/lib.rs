@@ -41,7 +41,7 @@ pub use history::{Best, History, Origin, Trial};
 pub use methods::{METHODS, Entry, Optimizer, Options, Proposal, method};
 pub use outcome::{FailureClass, Measurement, Merit, Outcome};
 pub use problem::{Goal, Metric, Problem};
-pub use search::{REPLICATES, Search};
+pub use search::{Event, REPLICATES, Search};
 pub use seed::{Rng, Seed};
 pub use space::{Domain, Key, Parameter, Point, Space};
 pub use value::{Literal, Value};

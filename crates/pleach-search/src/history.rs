@@ -1,0 +1,338 @@
+//! Every trial of a search, as methods see it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{Error, Key, Measurement, Merit, Outcome, Point, Problem, Rng, Seed, Space};
+
+/// Where the point of a trial came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The method; `detail` is what it needs at replay and cannot compute again from the point.
+    Method {
+        /// Opaque to all but the method.
+        detail: Box<[u8]>,
+    },
+    /// The driver, because the method only had points that were proposed before.
+    Fresh,
+    /// The user.
+    Enqueued,
+    /// Evaluation of the point of an earlier trial once more, to average out noise.
+    Replicate {
+        /// The first trial of that point.
+        of: u64,
+    },
+    /// Another study; imported together with its outcome.
+    Imported,
+}
+
+/// One trial.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Its number; numbers count from 0 without gaps.
+    pub number: u64,
+    /// Its point.
+    pub point: Point,
+    /// The identity of its point.
+    pub key: Key,
+    /// Where the point came from.
+    pub origin: Origin,
+    /// What came of it, once told.
+    pub outcome: Option<Outcome>,
+}
+
+/// The best point of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    /// The first trial of the point.
+    pub number: u64,
+    /// The objective in the user's direction: the mean over replicates, or the posterior mean when
+    /// the noise is known.
+    pub value: f64,
+    /// Standard error of `value`, if the noise is known.
+    pub sem: Option<f64>,
+    /// How the point stands: [`Merit::Feasible`], or [`Merit::Violating`] if no point keeps every limit.
+    pub merit: Merit,
+}
+
+/// The trials of one point.
+#[derive(Clone, Debug)]
+struct Group {
+    /// In order of number.
+    trials: Vec<u64>,
+    /// The joint merit of those that were told.
+    merit: Merit,
+}
+
+/// Every trial of a search: points, outcomes, the order of tells, what is pending.
+#[derive(Clone, Debug)]
+pub struct History {
+    problem: Problem,
+    seed: Seed,
+    trials: Vec<Trial>,
+    told: Vec<u64>,
+    pending: BTreeSet<u64>,
+    groups: HashMap<Key, Group>,
+}
+
+impl History {
+    pub(crate) fn new(problem: Problem, seed: Seed) -> Self {
+        Self { problem, seed, trials: Vec::new(), told: Vec::new(), pending: BTreeSet::new(), groups: HashMap::new() }
+    }
+
+    /// What is searched.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The space that is searched.
+    pub fn space(&self) -> &Space {
+        self.problem.space()
+    }
+
+    /// The seed of the search.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// The number of the next trial.
+    pub fn next_number(&self) -> u64 {
+        self.trials.len() as u64
+    }
+
+    /// All trials, by number.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// The trial of that number.
+    ///
+    /// # Panics
+    /// If there is none; numbers come from this history.
+    pub fn trial(&self, number: u64) -> &Trial {
+        &self.trials[usize::try_from(number).expect("trial numbers fit in memory")]
+    }
+
+    /// Numbers of the trials whose outcome is known, in the order in which they were told.
+    pub fn told(&self) -> &[u64] {
+        &self.told
+    }
+
+    /// Numbers of the trials whose outcome is not known yet.
+    pub fn pending(&self) -> &BTreeSet<u64> {
+        &self.pending
+    }
+
+    /// Whether no trial has this point yet.
+    pub fn is_new(&self, point: &Point) -> bool {
+        !self.groups.contains_key(&self.space().key(point))
+    }
+
+    /// Number of distinct points.
+    pub fn distinct(&self) -> u64 {
+        self.groups.len() as u64
+    }
+
+    /// The trials of the same point as trial `number`, itself included, by number.
+    pub fn replicates(&self, number: u64) -> &[u64] {
+        &self.groups[&self.trial(number).key].trials
+    }
+
+    /// How the point of trial `number` stands, over all its replicates told so far; `None` while
+    /// none is told.
+    pub fn merit(&self, number: u64) -> Option<Merit> {
+        let group = &self.groups[&self.trial(number).key];
+        group.trials.iter().any(|&k| self.trial(k).outcome.is_some()).then_some(group.merit)
+    }
+
+    pub(crate) fn push(&mut self, point: Point, origin: Origin) -> u64 {
+        let number = self.next_number();
+        let key = self.space().key(&point);
+        let group = self.groups.entry(key).or_insert(Group { trials: Vec::new(), merit: Merit::Withdrawn });
+        group.trials.push(number);
+        self.trials.push(Trial { number, point, key, origin, outcome: None });
+        self.pending.insert(number);
+        number
+    }
+
+    /// Records an outcome and the merit of its point.
+    pub(crate) fn settle(&mut self, number: u64, outcome: Outcome) {
+        let index = usize::try_from(number).expect("trial numbers fit in memory");
+        self.trials[index].outcome = Some(outcome);
+        self.pending.remove(&number);
+        self.told.push(number);
+        let key = self.trials[index].key;
+        let merit = self.joint_merit(&self.groups[&key].trials);
+        self.groups.get_mut(&key).expect("every trial is in the group of its key").merit = merit;
+    }
+
+    /// Replicates are judged by the means of their metrics; those that failed are never averaged
+    /// in, and if none was measured the best of the other outcomes stands.
+    fn joint_merit(&self, numbers: &[u64]) -> Merit {
+        let outcomes = || numbers.iter().filter_map(|&k| self.trial(k).outcome.as_ref());
+        match mean_measurement(outcomes()) {
+            Some(mean) => self.problem.merit(&Outcome::Measured(mean)),
+            None => outcomes().map(|outcome| self.problem.merit(outcome)).min().unwrap_or(Merit::Withdrawn),
+        }
+    }
+
+    /// The best point so far: feasible first, then the smallest violation; `None` if nothing was
+    /// measured.
+    ///
+    /// If the noise is known (from `sem` or from replicates), points are compared by the posterior
+    /// mean of a normal model, so that a lucky draw does not win: points have values
+    /// `N(μ, τ²)`, their means `N(value, s²)`, with `μ` and `τ²` estimated from all points by moments.
+    pub fn best(&self) -> Option<Best> {
+        let mut points: Vec<Summary> = self.summaries();
+        points.sort_by(|a, b| a.merit.cmp(&b.merit).then(a.number.cmp(&b.number)));
+        let first = points.first()?;
+        if !matches!(first.merit, Merit::Feasible(_)) {
+            return Some(Best { number: first.number, value: self.problem.value(first.loss), sem: first.sem, merit: first.merit });
+        }
+        points.retain(|point| matches!(point.merit, Merit::Feasible(_)));
+        shrink(&mut points);
+        let best = points.iter().min_by(|a, b| a.loss.total_cmp(&b.loss).then(a.number.cmp(&b.number)))?;
+        Some(Best {
+            number: best.number,
+            value: self.problem.value(best.loss),
+            sem: best.sem,
+            merit: Merit::Feasible(best.loss),
+        })
+    }
+
+    /// One entry a point that was measured at least once.
+    fn summaries(&self) -> Vec<Summary> {
+        // Noise of one evaluation, pooled over the points that were measured more than once.
+        let (mut squares, mut freedom) = (0.0, 0.0);
+        let mut points = Vec::new();
+        for trial in &self.trials {
+            let group = &self.groups[&trial.key];
+            if group.trials[0] != trial.number {
+                continue;
+            }
+            let measured: Vec<&Measurement> = group
+                .trials
+                .iter()
+                .filter_map(|&k| match &self.trial(k).outcome {
+                    Some(Outcome::Measured(measurement)) => Some(measurement),
+                    _ => None,
+                })
+                .collect();
+            if measured.is_empty() {
+                continue;
+            }
+            let n = measured.len() as f64;
+            let loss = measured.iter().map(|m| self.problem.loss(m)).sum::<f64>() / n;
+            squares += measured.iter().map(|m| (self.problem.loss(m) - loss).powi(2)).sum::<f64>();
+            freedom += n - 1.0;
+            let known: f64 = measured.iter().filter_map(|m| m.sem).map(|sem| sem * sem).sum();
+            let sem = measured.iter().all(|m| m.sem.is_some()).then(|| known.sqrt() / n);
+            points.push(Summary { number: trial.number, merit: group.merit, loss, sem, n });
+        }
+        if freedom > 0.0 {
+            let one = (squares / freedom).sqrt();
+            for point in points.iter_mut().filter(|point| point.sem.is_none()) {
+                point.sem = Some(one / point.n.sqrt());
+            }
+        }
+        points
+    }
+
+    /// A random point that no trial has yet: random draws first, then, in a finite space, whatever
+    /// is left.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] if every point has been proposed; [`Error::EmptySpace`] or
+    /// [`Error::NoStart`] if no point keeps the known constraints.
+    pub fn fresh(&self, rng: &mut Rng) -> Result<Point, Error> {
+        const DRAWS: usize = 32;
+        // Above this many combinations a scan takes too long, and 32 repeated draws are no accident.
+        const SCAN: u64 = 1 << 24;
+        let space = self.space();
+        for _ in 0..DRAWS {
+            let point = self.sample(rng)?;
+            if self.is_new(&point) {
+                return Ok(point);
+            }
+        }
+        let Some(count) = space.cardinality().filter(|&count| count <= SCAN) else {
+            // Neighbours of known points reach what a narrow feasible region leaves to plain draws.
+            for _ in 0..DRAWS {
+                let near = &self.trials[rng.index(self.trials.len())].point;
+                let point = space.mutate(near, rng)?;
+                if space.admits(&point) && self.is_new(&point) {
+                    return Ok(point);
+                }
+            }
+            return Err(Error::Exhausted { points: self.distinct() });
+        };
+        let start = rng.below(count);
+        (0..count)
+            .map(|i| space.nth((start + i) % count))
+            .find(|point| space.admits(point) && self.is_new(point))
+            .ok_or(Error::Exhausted { points: self.distinct() })
+    }
+
+    /// A random point that keeps the known constraints, new or not.
+    ///
+    /// # Errors
+    /// [`Error::NoStart`] if no point that keeps the known constraints is known.
+    pub fn sample(&self, rng: &mut Rng) -> Result<Point, Error> {
+        const STARTS: usize = 4;
+        let mut starts: Vec<&Point> = Vec::new();
+        if self.space().constraints().next().is_some() && !self.trials.is_empty() {
+            let picks = (0..STARTS).map(|_| &self.trials[rng.index(self.trials.len())].point);
+            starts = picks.filter(|point| self.space().admits(point)).collect();
+        }
+        self.space().sample(rng, &starts)
+    }
+
+    pub(crate) fn set_problem(&mut self, problem: Problem) {
+        self.problem = problem;
+    }
+}
+
+/// A point as [`History::best`] compares it.
+#[derive(Debug)]
+struct Summary {
+    number: u64,
+    merit: Merit,
+    loss: f64,
+    sem: Option<f64>,
+    n: f64,
+}
+
+/// Replaces losses by their posterior means where the noise of every point is known.
+fn shrink(points: &mut [Summary]) {
+    let n = points.len() as f64;
+    let sems: Option<Vec<f64>> = points.iter().map(|point| point.sem).collect();
+    let Some(sems) = sems.filter(|sems| sems.len() > 1 && sems.iter().any(|&sem| sem > 0.0)) else { return };
+    let mean = points.iter().map(|point| point.loss).sum::<f64>() / n;
+    let spread = points.iter().map(|point| (point.loss - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let noise = sems.iter().map(|sem| sem * sem).sum::<f64>() / n;
+    let between = (spread - noise).max(0.0);
+    for (point, sem) in points.iter_mut().zip(sems) {
+        let total = between + sem * sem;
+        if total > 0.0 {
+            let trust = between / total;
+            point.loss = mean + trust * (point.loss - mean);
+            point.sem = Some(trust.sqrt() * sem);
+        }
+    }
+}
+
+/// The mean of the measured outcomes; `None` if there is none.
+fn mean_measurement<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<Measurement> {
+    let mut sum: Option<Measurement> = None;
+    let mut n = 0.0;
+    for outcome in outcomes {
+        let Outcome::Measured(measurement) = outcome else { continue };
+        n += 1.0;
+        match &mut sum {
+            None => sum = Some(measurement.clone()),
+            Some(sum) => sum.metrics.iter_mut().zip(&measurement.metrics).for_each(|(a, b)| *a += b),
+        }
+    }
+    let mut mean = sum?;
+    mean.metrics.iter_mut().for_each(|value| *value /= n);
+    Some(mean)
+}

@@ -1,0 +1,24 @@
+//! Uniform random search.
+
+use super::{Entry, Optimizer, Proposal};
+use crate::{Error, History};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "random",
+    summary: "uniform draws from the space",
+    options: &[],
+    build: |_, _| Ok(Box::new(Random)),
+};
+
+/// Draws every point on its own; the stream of a draw is the number of its trial.
+#[derive(Debug)]
+struct Random;
+
+impl Optimizer for Random {
+    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
+        let seed = history.seed().child("random", 0);
+        (0..n as u64)
+            .map(|i| Ok(history.sample(&mut seed.rng(history.next_number() + i))?.into()))
+            .collect()
+    }
+}

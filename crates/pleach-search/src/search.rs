@@ -1,0 +1,232 @@
+//! The driver: one problem, one method, one seed.
+
+use crate::{
+    Error, History, Literal, Measurement, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Seed,
+    Space, method,
+};
+
+/// The option of every method that asks for several evaluations of each point.
+pub const REPLICATES: &str = "replicates";
+
+/// A search: hands out trials and learns their outcomes.
+///
+/// Its state is a function of the seed and the ordered events: the same calls of [`Search::ask`],
+/// [`Search::enqueue`] and [`Search::tell`] give the same points, and [`Search::replay`] takes the
+/// place of an ask whose point is known, so that a recorded run is followed without asking again.
+pub struct Search {
+    history: History,
+    method: &'static str,
+    optimizer: Box<dyn Optimizer>,
+    replicates: usize,
+}
+
+impl std::fmt::Debug for Search {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Search").field("method", &self.method).field("trials", &self.history.next_number()).finish_non_exhaustive()
+    }
+}
+
+impl Search {
+    /// A search by the method of that name. `options` are the method's own, and `replicates`: how
+    /// often each point is evaluated (1 unless given).
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for a name that is not registered, [`Error::Option`] for an option the
+    /// method does not have, [`Error::Unsuitable`] if it cannot search this space.
+    pub fn new(problem: Problem, name: &str, options: &Options, seed: Seed) -> Result<Self, Error> {
+        let entry = method(name)?;
+        let mut options = options.clone();
+        let replicates = match options.remove(REPLICATES) {
+            None => 1,
+            Some(Literal::Int(n @ 1..=1_000_000)) => usize::try_from(n).expect("checked to be small"),
+            Some(other) => {
+                let message = format!("expected a whole number from 1 on, got {other}");
+                return Err(Error::Option { method: name.into(), option: REPLICATES.into(), message });
+            }
+        };
+        let history = History::new(problem, seed);
+        let optimizer = entry.build(&history, &options)?;
+        Ok(Self { history, method: entry.name, optimizer, replicates })
+    }
+
+    /// Everything asked and told so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The registered name of the method.
+    pub fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Hands out `n` new trials and returns their numbers.
+    ///
+    /// Fewer than `n` come back if the space is exhausted on the way.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] if not even one new point is left; what [`History::sample`] returns.
+    pub fn ask(&mut self, n: usize) -> Result<Vec<u64>, Error> {
+        let mut numbers = Vec::with_capacity(n);
+        while numbers.len() < n {
+            if let Some(of) = self.open_replicate() {
+                let point = self.history.trial(of).point.clone();
+                numbers.push(self.add(point, Origin::Replicate { of }));
+                continue;
+            }
+            // With replicates, points are proposed one at a time so that their trials stay together.
+            let wanted = if self.replicates > 1 { 1 } else { n - numbers.len() };
+            let proposals = match self.optimizer.ask(&self.history, wanted) {
+                Ok(proposals) => proposals,
+                Err(Error::Exhausted { .. }) if !numbers.is_empty() => return Ok(numbers),
+                Err(error) => return Err(error),
+            };
+            for Proposal { point, detail } in proposals {
+                let new = self.history.is_new(&point) && self.history.space().admits(&point);
+                let (point, origin) = if new {
+                    (point, Origin::Method { detail: detail.into() })
+                } else {
+                    let mut rng = self.history.seed().child("fresh", 0).rng(self.history.next_number());
+                    match self.history.fresh(&mut rng) {
+                        Ok(point) => (point, Origin::Fresh),
+                        Err(Error::Exhausted { .. }) if !numbers.is_empty() => return Ok(numbers),
+                        Err(error) => return Err(error),
+                    }
+                };
+                numbers.push(self.add(point, origin));
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The first trial of the newest point if that point is to be evaluated again.
+    fn open_replicate(&self) -> Option<u64> {
+        if self.replicates == 1 {
+            return None;
+        }
+        let newest = self.history.trials().last()?;
+        let group = self.history.replicates(newest.number);
+        let foreign = matches!(newest.origin, Origin::Enqueued | Origin::Imported);
+        (!foreign && group.len() < self.replicates).then_some(group[0])
+    }
+
+    /// Adds a trial at a point of the user's; a point that was proposed before is evaluated again.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] if it breaks a known constraint.
+    pub fn enqueue(&mut self, point: Point) -> Result<u64, Error> {
+        if !self.history.space().admits(&point) {
+            let constraint = self.history.space().constraints().collect::<Vec<_>>().join("` and `");
+            return Err(Error::Constraint { constraint });
+        }
+        Ok(self.add(point, Origin::Enqueued))
+    }
+
+    /// Follows an ask whose point and origin are recorded.
+    pub fn replay(&mut self, point: Point, origin: Origin) -> u64 {
+        self.add(point, origin)
+    }
+
+    fn add(&mut self, point: Point, origin: Origin) -> u64 {
+        let number = self.history.push(point, origin);
+        self.optimizer.asked(&self.history, number);
+        number
+    }
+
+    /// Records what came of a trial; trials may be told in any order.
+    ///
+    /// A measurement with a value that is not finite becomes [`FailureClass::Diverged`].
+    /// Returns the outcome as recorded.
+    ///
+    /// [`FailureClass::Diverged`]: crate::FailureClass::Diverged
+    ///
+    /// # Errors
+    /// [`Error::Trial`] if there is no such trial, if it was told before, or if the measurement
+    /// does not fit the problem.
+    pub fn tell(&mut self, number: u64, outcome: Outcome) -> Result<&Outcome, Error> {
+        let outcome = self.check(number, outcome)?;
+        self.history.settle(number, outcome);
+        self.optimizer.told(&self.history, number);
+        Ok(self.history.trial(number).outcome.as_ref().expect("settled above"))
+    }
+
+    /// The outcome that [`Search::tell`] would record.
+    ///
+    /// # Errors
+    /// As [`Search::tell`].
+    pub fn check(&self, number: u64, outcome: Outcome) -> Result<Outcome, Error> {
+        let error = |message: String| Err(Error::Trial { number, message });
+        if number >= self.history.next_number() {
+            return error(format!("no such trial; the last is {}", self.history.next_number().wrapping_sub(1)));
+        }
+        if self.history.trial(number).outcome.is_some() {
+            return error("it has been told before".into());
+        }
+        let Outcome::Measured(measurement) = &outcome else { return Ok(outcome) };
+        let metrics = self.history.problem().metrics();
+        if measurement.metrics.len() != metrics.len() {
+            return error(format!("{} metrics expected, {} given", metrics.len(), measurement.metrics.len()));
+        }
+        if measurement.metrics.iter().any(|value| !value.is_finite()) {
+            return Ok(Outcome::Failed(crate::FailureClass::Diverged));
+        }
+        if measurement.sem.is_some_and(|sem| !sem.is_finite() || sem < 0.0) {
+            return error("sem must be a finite number from 0 on".into());
+        }
+        if let Some(features) = &measurement.features {
+            if features.iter().any(|value| !value.is_finite()) {
+                return error("features must be finite numbers".into());
+            }
+            let length = self.history.told().iter().find_map(|&k| match &self.history.trial(k).outcome {
+                Some(Outcome::Measured(Measurement { features: Some(features), .. })) => Some(features.len()),
+                _ => None,
+            });
+            if let Some(length) = length.filter(|&length| length != features.len()) {
+                return error(format!("{length} features expected as in earlier trials, {} given", features.len()));
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Replaces the space by an extension of it (see [`Space::edited`]).
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] if the method cannot search the new space.
+    pub fn edit_space(&mut self, space: Space) -> Result<(), Error> {
+        let problem = self.history.problem().with_space(space);
+        self.history.set_problem(problem);
+        self.optimizer.space_changed(&self.history)
+    }
+
+    /// The state of the method. A cache: [`Search::restore`] with it gives the same search as
+    /// replaying every event.
+    pub fn snapshot(&self) -> Vec<u8> {
+        self.optimizer.snapshot()
+    }
+
+    /// Takes over recorded trials whose effect on the method is in `snapshot`.
+    ///
+    /// `events` are the recorded asks and tells before the snapshot, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Snapshot`] if the bytes are not this method's; the search must then be built anew.
+    pub fn restore(&mut self, events: impl IntoIterator<Item = Event>, snapshot: &[u8]) -> Result<(), Error> {
+        for event in events {
+            match event {
+                Event::Asked(point, origin) => {
+                    self.history.push(point, origin);
+                }
+                Event::Told(number, outcome) => self.history.settle(number, outcome),
+            }
+        }
+        self.optimizer.restore(&self.history, snapshot)
+    }
+}
+
+/// A recorded event, for [`Search::restore`].
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The next trial, with its point.
+    Asked(Point, Origin),
+    /// The outcome of a trial, as [`Search::tell`] recorded it.
+    Told(u64, Outcome),
+}
