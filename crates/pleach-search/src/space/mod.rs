@@ -1,116 +1,266 @@
 //! The space that is searched: parameters, conditions, known constraints, and views of its points.
 
-use std::collections::BTreeMap;
+mod axis;
+mod domain;
+mod grid;
+mod point;
+mod sample;
+mod sugar;
+#[cfg(test)]
+mod tests;
+mod unit;
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use crate::{Error, Literal, Rng, Value};
+use crate::expression::{Expression, KEYWORDS, Scope, Truth, View};
+use crate::{Error, Literal, Value};
 
-/// The values a parameter can take.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum Domain {
-    /// A real number in `[low, high]`; with `step`, one of `low, low + step, …`.
-    Float { low: f64, high: f64, #[serde(default, skip_serializing_if = "is_false")] log: bool, #[serde(default, skip_serializing_if = "Option::is_none")] step: Option<f64> },
-    /// An integer in `low..=high`; with `step`, one of `low, low + step, …`.
-    Int { low: i64, high: i64, #[serde(default, skip_serializing_if = "is_false")] log: bool, #[serde(default = "one", skip_serializing_if = "is_one")] step: i64 },
-    /// One of several ordered options.
-    Ordinal { values: Vec<Literal> },
-    /// One of several options without order.
-    Choice { values: Vec<Literal> },
-    /// True or false.
-    Bool,
-    /// An order of `0..n`.
-    Permutation { n: u32 },
-}
+pub(crate) use axis::{Axis, option_list};
+pub use domain::{Domain, Parameter};
+pub use point::{Key, Point};
 
-/// A named parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parameter {
-    /// Its name: a letter or underscore, then letters, digits, `_`, `-`, `.`.
-    pub name: String,
-    /// Its values.
-    #[serde(flatten)]
-    pub domain: Domain,
-    /// The condition under which it exists, such as `opt == 'adamw'`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-}
-
-impl Parameter {
-    /// A real number in `[low, high]` on a linear scale.
-    pub fn float(name: &str, low: f64, high: f64) -> Self { todo!() }
-    /// A real number in `[low, high]` on a logarithmic scale.
-    pub fn log_float(name: &str, low: f64, high: f64) -> Self { todo!() }
-    /// An integer in `low..=high` on a linear scale.
-    pub fn int(name: &str, low: i64, high: i64) -> Self { todo!() }
-    /// One of several options without order.
-    pub fn choice<L: Into<Literal>>(name: &str, values: impl IntoIterator<Item = L>) -> Self { todo!() }
-    /// One of several ordered options.
-    pub fn ordinal<L: Into<Literal>>(name: &str, values: impl IntoIterator<Item = L>) -> Self { todo!() }
-    /// True or false.
-    pub fn bool(name: &str) -> Self { todo!() }
-    /// An order of `0..n`.
-    pub fn permutation(name: &str, n: u32) -> Self { todo!() }
-    /// The same parameter, existing only where `condition` holds.
-    #[must_use]
-    pub fn when(self, condition: &str) -> Self { todo!() }
-}
-
-/// The identity of a point: equal for two points iff their active values are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub u128);
-
-/// A point of a [`Space`]: one value for each parameter, inactive ones included.
-///
-/// The values of inactive parameters are auxiliary: they keep the unit-cube view complete, and
-/// keys, literals and constraints never see them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point { /* values: Box<[Value]>, active: ... */ }
-
-impl Point {
-    /// One value for each parameter, in the order of the space.
-    pub fn values(&self) -> &[Value] { todo!() }
-    /// Whether parameter `index` exists at this point.
-    pub fn is_active(&self, index: usize) -> bool { todo!() }
-}
-
-/// A checked list of parameters with known constraints.
+/// A checked list of parameters with known constraints. Cloning is cheap.
 #[derive(Clone, Debug)]
-pub struct Space { /* … */ }
+pub struct Space {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    parameters: Vec<Parameter>,
+    axes: Vec<Axis>,
+    by_name: HashMap<String, usize>,
+    /// Conditions of parameters, each after those that it depends on.
+    conditions: Vec<(usize, Expression)>,
+    constraints: Vec<Expression>,
+    /// The axis of each coordinate of the unit cube.
+    coordinates: Vec<u32>,
+}
 
 impl Space {
-    /// Checks everything once (names, ranges, conditions parse and do not form a cycle, constraints
-    /// parse and can be met) and prepares start points if constraints are tight.
-    pub fn new(parameters: Vec<Parameter>, constraints: &[&str]) -> Result<Self, Error> { todo!() }
-    pub fn parameters(&self) -> &[Parameter] { todo!() }
-    pub fn constraints(&self) -> impl Iterator<Item = &str> { [].into_iter() }
-    pub fn index_of(&self, name: &str) -> Option<usize> { todo!() }
-    /// A point from native values; checks count, types and ranges, computes what is active. Does not check constraints.
-    pub fn point(&self, values: Vec<Value>) -> Result<Point, Error> { todo!() }
-    /// A point from labelled values. Every active parameter must be given, inactive ones must not. Checks constraints too.
-    pub fn point_from_literals(&self, literals: &BTreeMap<String, Literal>) -> Result<Point, Error> { todo!() }
-    /// The active parameters of a point with their values as people read them, in the order of the space.
-    pub fn literals(&self, point: &Point) -> Vec<(&str, Literal)> { todo!() }
-    pub fn key(&self, point: &Point) -> Key { todo!() }
+    /// Checks everything once: names, ranges, that conditions can be read and form no cycle, that
+    /// constraints can be read and met. If constraints leave little of the space, points that keep
+    /// them are searched here, with bounded work.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] or [`Error::Expression`] for a declaration that cannot be used,
+    /// [`Error::EmptySpace`] if it is proven that no point keeps the constraints.
+    pub fn new(parameters: Vec<Parameter>, constraints: &[&str]) -> Result<Self, Error> {
+        let mut axes = Vec::with_capacity(parameters.len());
+        let mut by_name = HashMap::with_capacity(parameters.len());
+        for (index, parameter) in parameters.iter().enumerate() {
+            let error = |message| Error::Parameter { parameter: parameter.name.clone(), message };
+            check_name(&parameter.name).map_err(error)?;
+            if by_name.insert(parameter.name.clone(), index).is_some() {
+                return Err(error("declared twice".into()));
+            }
+            axes.push(Axis::new(&parameter.domain).map_err(error)?);
+        }
+        let scope = Scope { parameters: &parameters, axes: &axes, by_name: &by_name };
+        let mut conditions = Vec::new();
+        for (index, parameter) in parameters.iter().enumerate() {
+            if let Some(when) = &parameter.when {
+                conditions.push((index, Expression::new(when, &scope)?));
+            }
+        }
+        let conditions = in_order_of_dependence(conditions, &parameters)?;
+        let constraints =
+            constraints.iter().map(|text| Expression::new(text, &scope)).collect::<Result<_, _>>()?;
+        let coordinates =
+            (0..).zip(&axes).flat_map(|(i, axis)| std::iter::repeat_n(i, axis.unit_len())).collect();
+        Ok(Self {
+            inner: Arc::new(Inner { parameters, axes, by_name, conditions, constraints, coordinates }),
+        })
+    }
+
+    /// The parameters as declared.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.inner.parameters
+    }
+
+    /// The known constraints as written.
+    pub fn constraints(&self) -> impl Iterator<Item = &str> {
+        self.inner.constraints.iter().map(Expression::text)
+    }
+
+    /// The index of a parameter.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.inner.by_name.get(name).copied()
+    }
+
+    /// A point from native values. Known constraints are not checked.
+    ///
+    /// # Errors
+    /// [`Error::Point`] if the number of values, a type or a range is wrong.
+    pub fn point(&self, values: Vec<Value>) -> Result<Point, Error> {
+        let parameters = self.parameters();
+        if values.len() != parameters.len() {
+            let message = format!("the space has {} parameters", parameters.len());
+            return Err(Error::Point {
+                parameter: "number of values".into(),
+                value: values.len().to_string(),
+                message,
+            });
+        }
+        let mut checked = Vec::with_capacity(values.len());
+        for ((parameter, axis), value) in parameters.iter().zip(&self.inner.axes).zip(values) {
+            checked.push(axis.check(value.clone()).map_err(|message| Error::Point {
+                parameter: parameter.name.clone(),
+                value: format!("{value:?}"),
+                message,
+            })?);
+        }
+        Ok(self.assemble(checked))
+    }
+
+    /// A point from labelled values.
+    ///
+    /// # Errors
+    /// [`Error::Point`] if an active parameter is missing, an inactive or unknown one is given, or a
+    /// value does not belong to its parameter; [`Error::Constraint`] if a known constraint is broken.
+    pub fn point_from_literals(&self, literals: &BTreeMap<String, Literal>) -> Result<Point, Error> {
+        let error = |parameter: &str, message: String| {
+            let value = literals.get(parameter).map_or_else(|| "nothing".into(), ToString::to_string);
+            Err(Error::Point { parameter: parameter.into(), value, message })
+        };
+        if let Some(unknown) = literals.keys().find(|name| self.index_of(name).is_none()) {
+            return error(unknown, "there is no such parameter".into());
+        }
+        let mut values = Vec::with_capacity(self.parameters().len());
+        for (parameter, axis) in self.parameters().iter().zip(&self.inner.axes) {
+            values.push(match literals.get(&parameter.name) {
+                None => axis.middle(),
+                Some(literal) => match axis.read(&parameter.domain, literal) {
+                    Ok(value) => value,
+                    Err(message) => return error(&parameter.name, message),
+                },
+            });
+        }
+        let point = self.assemble(values);
+        for (index, parameter) in self.parameters().iter().enumerate() {
+            match (point.is_active(index), literals.contains_key(&parameter.name), &parameter.when) {
+                (true, false, None) => return error(&parameter.name, "a value is needed".into()),
+                (true, false, Some(when)) => {
+                    return error(&parameter.name, format!("a value is needed since `{when}` holds"));
+                }
+                (false, true, Some(when)) => {
+                    return error(&parameter.name, format!("it only exists where `{when}` holds"));
+                }
+                _ => {}
+            }
+        }
+        match self.broken(&point) {
+            Some(constraint) => Err(Error::Constraint { constraint: constraint.to_owned() }),
+            None => Ok(point),
+        }
+    }
+
+    /// The active parameters of a point with their values as people read them, in the order of the
+    /// space.
+    pub fn literals(&self, point: &Point) -> Vec<(&str, Literal)> {
+        let all = self.parameters().iter().zip(&point.values).enumerate();
+        all.filter(|(index, _)| point.is_active(*index))
+            .map(|(_, (parameter, value))| (parameter.name.as_str(), axis::write(&parameter.domain, value)))
+            .collect()
+    }
+
+    /// The identity of a point.
+    pub fn key(&self, point: &Point) -> Key {
+        point.key()
+    }
+
     /// Whether every known constraint holds.
-    pub fn admits(&self, point: &Point) -> bool { todo!() }
-    /// Number of coordinates of the unit-cube view: 1 a parameter, n for a permutation of n.
-    pub fn unit_len(&self) -> usize { todo!() }
-    pub fn encode(&self, point: &Point) -> Vec<f64> { todo!() }
-    pub fn decode(&self, unit_point: &[f64]) -> Point { todo!() }
-    /// The number of cells a coordinate of the unit cube falls into: `None` for a continuous one (floats without step, permutation keys).
-    pub fn unit_cells(&self, coordinate: usize) -> Option<u64> { todo!() }
-    /// Number of points up to the values of inactive parameters and constraints: an upper bound on distinct points; `None` if infinite or above 2^63.
-    pub fn cardinality(&self) -> Option<u64> { todo!() }
-    /// The `index`-th combination of a finite space (mixed radix, last parameter fastest).
-    pub fn nth(&self, index: u64) -> Point { todo!() }
-    /// A random point that keeps the known constraints, with at most 64 membership tests.
-    /// `starts`: points known to be inside (stored trials), used when plain draws miss.
-    pub fn sample(&self, rng: &mut Rng, starts: &[&Point]) -> Result<Point, Error> { todo!() }
-    /// A copy with one active parameter changed (uniformly chosen; a categorical to another option, a numeric by a local step, …); inside the constraints if 64 tests find such a change.
-    pub fn mutate(&self, point: &Point, rng: &mut Rng) -> Result<Point, Error> { todo!() }
-    /// The point nearest to `unit_point` that is inside, on the segment from `inside` (which must be inside): `unit_point` itself when it is admitted, else bisection with ≤ 24 tests.
-    pub fn pull_inside(&self, unit_point: &[f64], inside: &Point) -> Point { todo!() }
+    pub fn admits(&self, point: &Point) -> bool {
+        self.broken(point).is_none()
+    }
+
+    /// The first known constraint that a point breaks.
+    pub fn broken(&self, point: &Point) -> Option<&str> {
+        let view = View { values: &point.values, active: point.active.as_deref() };
+        self.inner
+            .constraints
+            .iter()
+            .find(|constraint| !constraint.truth(view).is_kept())
+            .map(Expression::text)
+    }
+
+    /// Number of combinations of values, whether or not they keep the constraints: an upper bound
+    /// on the number of distinct points. `None` if it is infinite or above 2⁶³.
+    pub fn cardinality(&self) -> Option<u64> {
+        let product =
+            self.inner.axes.iter().try_fold(1_u64, |product, axis| product.checked_mul(axis.cardinality()?));
+        product.filter(|&count| count <= 1 << 63)
+    }
+
+    /// The `index`-th combination of a finite space; the last parameter changes fastest.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Space::cardinality`].
+    pub fn nth(&self, index: u64) -> Point {
+        assert!(
+            self.cardinality().is_some_and(|count| index < count),
+            "nth counts the combinations of a finite space"
+        );
+        let mut rest = index;
+        let mut values: Vec<Value> = Vec::with_capacity(self.inner.axes.len());
+        for axis in self.inner.axes.iter().rev() {
+            let count = axis.cardinality().expect("checked: the space is finite");
+            values.push(axis.nth(rest % count));
+            rest /= count;
+        }
+        values.reverse();
+        self.assemble(values)
+    }
+
+    /// A point of values that are known to be in range: finds out what is active.
+    fn assemble(&self, values: Vec<Value>) -> Point {
+        let values = values.into_boxed_slice();
+        if self.inner.conditions.is_empty() {
+            return Point { values, active: None };
+        }
+        let mut active = vec![true; values.len()].into_boxed_slice();
+        for (index, condition) in &self.inner.conditions {
+            active[*index] = condition.truth(View { values: &values, active: Some(&active) }) == Truth::True;
+        }
+        let active = active.contains(&false).then_some(active);
+        Point { values, active }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') || !name.chars().all(allowed) {
+        return Err("a name is a letter or underscore, then letters, digits, `_`, `-`, `.`".into());
+    }
+    if KEYWORDS.contains(&name) {
+        return Err(format!("{name} is a word of the expression language; choose another name"));
+    }
+    Ok(())
+}
+
+/// Sorts conditions so that each comes after the conditions of the parameters it mentions.
+fn in_order_of_dependence(
+    mut waiting: Vec<(usize, Expression)>,
+    parameters: &[Parameter],
+) -> Result<Vec<(usize, Expression)>, Error> {
+    let mut open = vec![false; parameters.len()];
+    waiting.iter().for_each(|(index, _)| open[*index] = true);
+    let mut sorted = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let (ready, rest): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .partition(|(_, condition)| condition.parameters().iter().all(|&needed| !open[needed]));
+        if let (true, Some((index, condition))) = (ready.is_empty(), rest.first()) {
+            let message = format!(
+                "its condition `{}` depends on itself, directly or through other conditions",
+                condition.text()
+            );
+            return Err(Error::Parameter { parameter: parameters[*index].name.clone(), message });
+        }
+        ready.iter().for_each(|(index, _)| open[*index] = false);
+        sorted.extend(ready);
+        waiting = rest;
+    }
+    Ok(sorted)
 }

@@ -1,0 +1,66 @@
+//! The language of conditions and known constraints.
+//!
+//! Numbers, `'text'`, `true`, `false`, names of parameters; `+ - * / % **`; comparisons, also in
+//! chains (`1 <= a < b`); `and`, `or`, `not`; `in [..]`; `min max abs floor ceil sqrt log exp`.
+//! Precedence is Python's, `%` takes the sign of its divisor, arithmetic is that of `f64`.
+//!
+//! # Truth
+//! A parameter that does not exist at a point has no value, and neither has what is computed from
+//! it: a comparison with it is *absent*. One with NaN is *undefined*. `and`, `or` and `not` follow
+//! Kleene: an operand that decides alone decides, else undefined outweighs absent, and absent
+//! outweighs the rest. A constraint holds if it is true or absent; a condition if it is true.
+//!
+//! # Equality
+//! Numbers within 4 units in the last place of each other count as equal, in every comparison, so
+//! that `a + b <= 0.3` holds for 0.1 and 0.2. Integers up to 2⁵⁰ are told apart.
+
+mod compile;
+mod condition;
+mod parse;
+
+use crate::Error;
+
+pub(crate) use compile::Scope;
+use condition::Condition;
+pub(crate) use condition::{Truth, View};
+pub(crate) use parse::KEYWORDS;
+
+/// A parsed and type-checked expression over the parameters of one space.
+#[derive(Clone, Debug)]
+pub(crate) struct Expression {
+    text: String,
+    condition: Condition,
+    parameters: Vec<usize>,
+}
+
+impl Expression {
+    /// # Errors
+    /// [`Error::Expression`] with the column of the fault.
+    pub(crate) fn new(text: &str, scope: &Scope<'_>) -> Result<Self, Error> {
+        let compiled = parse::parse(text, &|name| scope.index_of(name).is_some())
+            .and_then(|node| compile::compile(&node, scope));
+        match compiled {
+            Ok((condition, parameters)) => Ok(Self { text: text.to_owned(), condition, parameters }),
+            Err(fault) => Err(Error::Expression {
+                expression: text.to_owned(),
+                column: fault.column,
+                message: fault.message,
+            }),
+        }
+    }
+
+    /// As the user wrote it.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parameters it mentions, in order, without repetition.
+    pub(crate) fn parameters(&self) -> &[usize] {
+        &self.parameters
+    }
+
+    /// Its truth at a point.
+    pub(crate) fn truth(&self, view: View<'_>) -> Truth {
+        self.condition.at(view)
+    }
+}
