@@ -23,6 +23,12 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A command cannot be run as it is written.
+    #[error("{message}")]
+    Command {
+        /// What is wrong with it and what to write instead.
+        message: String,
+    },
     /// Every point of a finite space has been proposed.
     #[error("the space is exhausted: all {points} points have been proposed")]
     Exhausted {

@@ -28,14 +28,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod command;
 mod error;
+mod evaluator;
 mod reader;
 mod spec;
+mod stop;
 mod study;
 mod trial;
+mod worker;
 
 pub use error::Error;
+pub use evaluator::{Evaluator, TrialContext};
 pub use reader::{Filter, Finding, Reader, ReportRecord, StudyInfo};
 pub use spec::Spec;
+pub use stop::{Stop, Urgency};
 pub use study::{Durability, Lease, StoreOptions, Study, TrialHandle};
 pub use trial::{Assignment, BestTrial, Evaluation, ImportRow, Progress, State, Tell, TrialRecord};
+pub use worker::{Event, Finish, RunOptions, Summary, run_workers};

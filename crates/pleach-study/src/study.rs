@@ -107,6 +107,12 @@ impl Study {
         todo!("{number}")
     }
 
+    /// Tells this study from any other that has or had its name and place: made of the time of its
+    /// creation, and without spaces.
+    pub fn id(&self) -> String {
+        todo!()
+    }
+
     /// What the study searches, edits of the space included.
     ///
     /// # Errors

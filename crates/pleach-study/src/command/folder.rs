@@ -1,0 +1,271 @@
+//! The folder of one trial: what a run leaves there, and what a later process can make of it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::{Stat, Supervisor, kill_runs};
+
+const CONFIG: &str = "config.json";
+const STDOUT: &str = "stdout.log";
+const STDERR: &str = "stderr.log";
+const REPORT: &str = "report.jsonl";
+const CHECKPOINTS: &str = "ckpt";
+/// `<token> <line of /proc/self/stat>`, written by the supervisor first.
+const PID: &str = "pid";
+/// `<token> <status>`, written by the supervisor last; a result that nobody has consumed yet.
+const EXIT: &str = "exit";
+/// `<token> <reason>`, written by us before a command is stopped.
+const STOP: &str = "stop";
+
+/// How long a run that is killed, or just starting, may take to show it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The folder of one trial.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Names the trial of this very study; files with another token are not ours.
+    token: String,
+}
+
+/// What an earlier process left of the current attempt.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Nothing: the command is to be started, with this log, whose lock tells that it lives.
+    Nothing(File),
+    /// The command has ended.
+    Finished,
+    /// The command runs.
+    Alive(Supervisor),
+}
+
+impl Folder {
+    pub(super) fn new(path: PathBuf, token: String) -> Self {
+        Self { path, token }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(super) fn config(&self) -> PathBuf {
+        self.path.join(CONFIG)
+    }
+
+    pub(super) fn stdout(&self) -> PathBuf {
+        self.path.join(STDOUT)
+    }
+
+    pub(super) fn stderr(&self) -> PathBuf {
+        self.path.join(STDERR)
+    }
+
+    pub(super) fn report(&self) -> PathBuf {
+        self.path.join(REPORT)
+    }
+
+    pub(super) fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
+    }
+
+    /// Makes the folder, or finds out what an earlier process left in it.
+    pub(super) fn enter(&self, config: &[u8]) -> io::Result<Found> {
+        if self.create()? {
+            return self.prepare(config).map(Found::Nothing);
+        }
+        match fs::read(self.config()) {
+            Ok(found) if found == config && !self.is_foreign() => self.look(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.prepare(config).map(Found::Nothing),
+            Ok(_) => {
+                if !self.is_free()? {
+                    kill_runs(&self.path, None);
+                }
+                set_aside(&self.path)?;
+                self.create()?;
+                self.prepare(config).map(Found::Nothing)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The status of the command, once it has ended and its supervisor said so.
+    pub(super) fn status(&self) -> Option<i32> {
+        self.read(EXIT)?.parse().ok()
+    }
+
+    /// Why an earlier process had begun to stop the command.
+    pub(super) fn stop_reason(&self) -> Option<String> {
+        self.read(STOP)
+    }
+
+    /// Notes why the command is stopped, before it is, so that whoever adopts the rest knows.
+    pub(super) fn set_stop_reason(&self, reason: &str) -> io::Result<()> {
+        fs::write(self.path.join(STOP), format!("{} {reason}\n", self.token))
+    }
+
+    /// Closes the current attempt: its files get a number, so that the next one starts afresh and
+    /// no result is taken twice. `status` stands in where the supervisor left none.
+    pub(super) fn close_attempt(&self, status: Option<i32>) -> io::Result<()> {
+        if let Some(status) = status
+            && self.status().is_none()
+        {
+            fs::write(self.path.join(EXIT), format!("{} {status}\n", self.token))?;
+        }
+        let number = 1 + self.closed_attempts().count();
+        for name in [EXIT, REPORT, STDERR, STDOUT] {
+            absent_is_fine(fs::rename(self.path.join(name), self.path.join(format!("{name}.{number}"))))?;
+        }
+        for name in [PID, STOP] {
+            absent_is_fine(fs::remove_file(self.path.join(name)))?;
+        }
+        Ok(())
+    }
+
+    /// The exit status of every closed attempt; `None` for one that was cut off.
+    pub(super) fn closed_attempts(&self) -> impl Iterator<Item = Option<i32>> {
+        let closed = |number: &u32| {
+            [EXIT, STDOUT].iter().any(|name| self.path.join(format!("{name}.{number}")).exists())
+        };
+        (1..).take_while(closed).map(|number| self.read(&format!("{EXIT}.{number}"))?.parse().ok())
+    }
+
+    /// Removes what is of no use once the outcome is stored.
+    pub(super) fn settle(&self) {
+        for name in [PID, EXIT, STOP] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        for name in [STDOUT, STDERR, REPORT] {
+            let path = self.path.join(name);
+            if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        // Fails when something is in it, as it should.
+        let _ = fs::remove_dir(self.checkpoints());
+    }
+
+    /// True if the folder is new.
+    fn create(&self) -> io::Result<bool> {
+        match fs::create_dir(&self.path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.path)?;
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn prepare(&self, config: &[u8]) -> io::Result<File> {
+        fs::write(self.config(), config)?;
+        self.open_log()
+    }
+
+    /// A new, locked log. Every descendant of the command that keeps it open holds the lock.
+    fn open_log(&self) -> io::Result<File> {
+        match fs::create_dir(self.checkpoints()) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let log = append(&self.stdout())?;
+        log.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                io::Error::other(format!("another process runs in {}", self.path.display()))
+            }
+            TryLockError::Error(error) => error,
+        })?;
+        Ok(log)
+    }
+
+    /// Looks for a run of ours until its state is known.
+    fn look(&self) -> io::Result<Found> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // A lock that is free says that the command is over, so the result is looked for after it.
+            let free = self.is_free()?;
+            if self.status().is_some() {
+                return Ok(Found::Finished);
+            }
+            if free {
+                if self.stdout().exists() {
+                    self.close_attempt(None)?;
+                }
+                return self.open_log().map(Found::Nothing);
+            }
+            let leader = self.read(PID).and_then(|line| Stat::parse(&line));
+            if let Some(supervisor) = leader.as_ref().and_then(Supervisor::adopt) {
+                return Ok(Found::Alive(supervisor));
+            }
+            let late = Instant::now() > deadline;
+            if leader.is_some() || late {
+                kill_runs(&self.path, None);
+            }
+            if late && !self.is_free()? {
+                return Err(io::Error::other(format!(
+                    "a process of an earlier run still writes to {}; end it first",
+                    self.path.display()
+                )));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether no process holds the log of the current attempt open.
+    fn is_free(&self) -> io::Result<bool> {
+        match File::open(self.stdout()) {
+            Ok(log) => match log.try_lock() {
+                Ok(()) => Ok(true),
+                Err(TryLockError::WouldBlock) => Ok(false),
+                Err(TryLockError::Error(error)) => Err(error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a run here was that of another study, which had the same name and place.
+    fn is_foreign(&self) -> bool {
+        [PID, EXIT, STOP].iter().any(|name| {
+            let text = fs::read_to_string(self.path.join(name)).unwrap_or_default();
+            text.ends_with('\n') && !text.starts_with(&format!("{} ", self.token))
+        })
+    }
+
+    /// The text after our token in a file that was written to its end.
+    fn read(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path.join(name)).ok()?;
+        let text = text.strip_suffix('\n')?.strip_prefix(&self.token)?.strip_prefix(' ')?;
+        Some(text.to_owned())
+    }
+}
+
+/// Moves a folder that is not ours away; nothing that a user may want is deleted.
+pub(super) fn set_aside(folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let numbered = |k: u64| folder.with_file_name(format!("{name}.old-{k}"));
+    let mut k = 1;
+    while numbered(k).exists() {
+        k += 1;
+    }
+    fs::rename(folder, numbered(k))
+}
+
+/// Opens a file that several processes append to.
+pub(super) fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
