@@ -110,11 +110,16 @@ pub fn problem(name: &str) -> Result<&'static Entry, Error> {
 /// What a trial at a point gives, as a function of the point and the number of the trial.
 type Evaluate = Box<dyn Fn(&Point, u64) -> Outcome + Send + Sync>;
 
+/// What is known of a point beside the metrics of the problem, by name.
+type Extras = Box<dyn Fn(&Point) -> Vec<(&'static str, f64)> + Send + Sync>;
+
 /// A problem together with what its points are worth.
 pub struct TestProblem {
     problem: Problem,
     optimum: Option<f64>,
     evaluate: Evaluate,
+    extras: Extras,
+    spell: Option<fn(&Point) -> String>,
 }
 
 impl TestProblem {
@@ -126,7 +131,7 @@ impl TestProblem {
         optimum: Option<f64>,
         evaluate: impl Fn(&Point, u64) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        Self { problem, optimum, evaluate: Box::new(evaluate) }
+        Self { problem, optimum, evaluate: Box::new(evaluate), extras: Box::new(|_| Vec::new()), spell: None }
     }
 
     /// The space and the metrics.
@@ -144,6 +149,16 @@ impl TestProblem {
     /// The cost of a measurement is its recorded duration in seconds, where one was recorded.
     pub fn evaluate(&self, point: &Point, number: u64) -> Outcome {
         (self.evaluate)(point, number)
+    }
+
+    /// What else was recorded of a point: the metrics on offer that the problem does not report.
+    pub fn extras(&self, point: &Point) -> Vec<(&'static str, f64)> {
+        (self.extras)(point)
+    }
+
+    /// The point as its field writes it, where there is such a notation.
+    pub fn spell(&self, point: &Point) -> Option<String> {
+        self.spell.map(|spell| spell(point))
     }
 
     /// The same problem with normal noise of standard deviation `sd` on the objective.

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 use super::setup::Request;
 use super::table::{Column, REPLICATE, Table};
 use super::{Entry, TestProblem, function};
-use crate::{Error, Goal, Parameter, Space};
+use crate::{Error, Goal, Parameter, Point, Space};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "nasbench201",
@@ -137,8 +137,18 @@ fn build(request: &Request<'_>) -> Result<TestProblem, Error> {
     let points = (0..CELLS as u64).map(|row| Ok(Some(space.nth(row))));
     let distinct = |_, _| unreachable!("rows are numbered by their operations");
     let table = Table::new::<Error>(space.clone(), columns, points, distinct)?;
-    let (metrics, columns) = request.pick_metrics(METRICS)?;
-    table.problem(request, metrics, &columns, Some(TRAIN_TIME))
+    let built = table.offer(request, METRICS, TRAIN_TIME)?;
+    Ok(TestProblem { spell: Some(spell), ..built })
+}
+
+/// A cell in the notation of NATS-Bench: the operations into each node, with the node they come from.
+fn spell(point: &Point) -> String {
+    const NAMES: [&str; 5] = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"];
+    let edge = |index: usize, from: usize| {
+        let operation = point.values()[index].as_choice().expect("every edge is a choice");
+        format!("{}~{from}|", NAMES[operation])
+    };
+    format!("|{}+|{}{}+|{}{}{}", edge(0, 0), edge(1, 0), edge(2, 1), edge(3, 0), edge(4, 1), edge(5, 2))
 }
 
 #[cfg(test)]
@@ -148,7 +158,7 @@ mod tests {
     use super::super::testing::{data_folder, measured};
     use super::super::{Setup, problem};
     use super::*;
-    use crate::{Literal, Measurement, Metric, Options, Point};
+    use crate::{Literal, Measurement, Metric, Options};
 
     fn build_with(dataset: &str, replicate: Literal, metrics: &[Metric]) -> TestProblem {
         let options: Options =
@@ -182,6 +192,7 @@ mod tests {
         assert!(close(cell.metrics[3], 15_647_370.0));
         assert!(close(cell.cost.unwrap(), 1444.2));
         assert_eq!(cell.sem, None);
+        assert_eq!(built.extras(&point(&built, "421211")), [("train_time_s", 1444.2)]);
         assert_eq!(nats_bench_index([4, 2, 1, 2, 1, 1]), Some(0));
         assert_eq!(nats_bench_index([5, 0, 0, 0, 0, 0]), None);
     }
@@ -255,6 +266,7 @@ mod tests {
             let digits: Vec<u8> = key.bytes().map(|digit| digit - b'0').collect();
             let index = nats_bench_index(digits.try_into().unwrap()).unwrap();
             assert_eq!(index.to_string(), record[column("index")]);
+            assert_eq!(built[0].1.spell(&point(&built[0].1, key)).as_deref(), Some(&record[column("arch")]));
             for (set, (runs, mean)) in sets.iter().zip(&built) {
                 let text = |name: &str| &record[column(&format!("{set}_{name}"))];
                 let cell = point(mean, key);

@@ -103,7 +103,7 @@ fn mlp() -> Vec<Parameter> {
 fn build(
     request: &Request<'_>,
     parameters: &[Parameter],
-    offered: &[(&str, Goal, &str)],
+    offered: &[(&'static str, Goal, &str)],
 ) -> Result<TestProblem, Error> {
     request.own_space()?;
     let space = Space::new(parameters.to_vec(), &[])?;
@@ -135,8 +135,7 @@ fn build(
         sheet.error(rows.lines[row], format!("the key is that of line {}", rows.lines[earlier]))
     };
     let table = Table::new(space.clone(), rows.columns, points, same)?;
-    let (metrics, columns) = request.pick_metrics(offered)?;
-    table.problem(request, metrics, &columns, Some(TRAIN_TIME))
+    table.offer(request, offered, TRAIN_TIME)
 }
 
 #[cfg(test)]

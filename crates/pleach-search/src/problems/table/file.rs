@@ -103,7 +103,7 @@ fn build(request: &Request<'_>) -> Result<TestProblem, Error> {
     };
     let columns: Vec<usize> = (0..metrics.len()).collect();
     let seconds = time.map(|_| metrics.len());
-    table.problem(request, metrics, &columns, seconds)
+    table.problem(request, metrics, &columns, seconds, Vec::new())
 }
 
 fn join(sheet: &Sheet<'_>, columns: &[usize]) -> String {
@@ -332,6 +332,11 @@ mod tests {
         assert!(values[0].is_nan());
         assert_eq!(values[1..], [f64::INFINITY, 1.0]);
         assert_eq!(built.optimum(), Some(1.0));
+        let metrics = [Metric::objective("loss", Goal::Max)];
+        assert_eq!(
+            build("table", "x,loss\n1,nan\n2,inf\n3,1\n", &[], &metrics).unwrap().optimum(),
+            Some(1.0)
+        );
     }
 
     #[test]

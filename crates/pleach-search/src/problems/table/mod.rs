@@ -4,13 +4,14 @@ mod file;
 mod sheet;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub(super) use file::ENTRY;
 pub(super) use sheet::Sheet;
 
 use super::TestProblem;
 use super::setup::Request;
-use crate::{Error, Key, Literal, Measurement, Metric, Outcome, Point, Problem, Seed, Space};
+use crate::{Error, Goal, Key, Literal, Measurement, Metric, Outcome, Point, Problem, Seed, Space};
 
 /// The option of every table that says how several runs of one point make one value.
 pub(super) const REPLICATE: (&str, &str, &str) = (
@@ -61,6 +62,10 @@ impl Column {
         }
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.values[start as usize..self.ends[row] as usize]
+    }
+
+    fn has(&self, row: u32, run: usize) -> bool {
+        self.ends.is_empty() || self.row(row).len() > run
     }
 }
 
@@ -122,20 +127,36 @@ impl Table {
         Ok(Self { space, rows, columns })
     }
 
+    /// The problem of finding the best point by some of the metrics that the columns offer.
+    pub(super) fn offer(
+        self,
+        request: &Request<'_>,
+        offered: &[(&'static str, Goal, &str)],
+        seconds: usize,
+    ) -> Result<TestProblem, Error> {
+        let (metrics, columns) = request.pick_metrics(offered)?;
+        let others = offered.iter().enumerate().filter(|(column, _)| !columns.contains(column));
+        let others = others.map(|(column, &(name, ..))| (name, column)).collect();
+        self.problem(request, metrics, &columns, Some(seconds), others)
+    }
+
     /// The problem of finding the best point: each of `metrics` is read from its column, the cost
-    /// from the column `seconds`. A point that is not in the table is infeasible.
-    pub(super) fn problem(
+    /// from the column `seconds`; `others` are told on request. A point that is not in the table is
+    /// infeasible.
+    fn problem(
         self,
         request: &Request<'_>,
         metrics: Vec<Metric>,
         columns: &[usize],
         seconds: Option<usize>,
+        others: Vec<(&'static str, usize)>,
     ) -> Result<TestProblem, Error> {
         let replicate = Replicate::of(request)?;
         let noise = request.size("noise", 0.0)?;
         let problem = Problem::new(self.space.clone(), metrics)?;
         if let Replicate::Run(run) = replicate {
-            let lacks = |row: &&u32| columns.iter().any(|&c| !self.columns[c].has(**row, run));
+            let lacks =
+                |row: &&u32| columns.iter().chain(&seconds).any(|&c| !self.columns[c].has(**row, run));
             let lacking = self.rows.values().filter(lacks).count();
             if lacking > 0 {
                 let message = format!(
@@ -146,18 +167,22 @@ impl Table {
                 return Err(request.bad(REPLICATE.0, message));
             }
         }
-        let lookup = Lookup { table: self, columns: columns.to_vec(), seconds, replicate };
-        let best = lookup.table.rows.values().map(|&row| problem.merit(&lookup.measure(row, None))).min();
-        let optimum = best.and_then(crate::Merit::loss).map(|loss| problem.value(loss));
-        let built = TestProblem::new(problem, optimum, move |point, number| lookup.evaluate(point, number));
+        let lookup = Arc::new(Lookup { table: self, columns: columns.to_vec(), seconds, replicate, others });
+        let losses =
+            lookup.table.rows.values().filter_map(|&row| problem.merit(&lookup.measure(row, None)).loss());
+        let best = losses.filter(|loss| loss.is_finite()).min_by(f64::total_cmp);
+        let optimum = best.map(|loss| problem.value(loss));
+        let recorded = Arc::clone(&lookup);
+        let built = TestProblem {
+            extras: Box::new(move |point| recorded.extras(point)),
+            ..TestProblem::new(problem, optimum, move |point, number| lookup.evaluate(point, number))
+        };
         Ok(if noise > 0.0 { built.with_noise(noise, request.seed()?) } else { built })
     }
 }
 
-impl Column {
-    fn has(&self, row: u32, run: usize) -> bool {
-        self.ends.is_empty() || self.row(row).len() > run
-    }
+fn mean(runs: &[f64]) -> f64 {
+    runs.iter().sum::<f64>() / runs.len() as f64
 }
 
 /// A table and what of it is asked for.
@@ -166,14 +191,22 @@ struct Lookup {
     columns: Vec<usize>,
     seconds: Option<usize>,
     replicate: Replicate,
+    /// What else there is to know: names and columns.
+    others: Vec<(&'static str, usize)>,
 }
 
 impl Lookup {
+    fn row(&self, point: &Point) -> Option<u32> {
+        self.table.rows.get(&self.table.space.key(point)).copied()
+    }
+
     fn evaluate(&self, point: &Point, number: u64) -> Outcome {
-        match self.table.rows.get(&self.table.space.key(point)) {
-            Some(&row) => self.measure(row, Some(number)),
-            None => Outcome::Infeasible,
-        }
+        self.row(point).map_or(Outcome::Infeasible, |row| self.measure(row, Some(number)))
+    }
+
+    fn extras(&self, point: &Point) -> Vec<(&'static str, f64)> {
+        let Some(row) = self.row(point) else { return Vec::new() };
+        self.others.iter().map(|&(name, column)| (name, mean(self.table.columns[column].row(row)))).collect()
     }
 
     /// The outcome of a trial, or the one on average.
@@ -190,7 +223,7 @@ impl Lookup {
                 (Replicate::Run(run), _) => runs[run],
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in 0..len")]
                 (_, Some(draw)) => runs[(draw * runs.len() as f64) as usize],
-                _ => runs.iter().sum::<f64>() / runs.len() as f64,
+                _ => mean(runs),
             }
         };
         Outcome::Measured(Measurement {
