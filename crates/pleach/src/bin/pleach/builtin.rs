@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pleach_search::problems::{Setup, TestProblem, problem};
-use pleach_search::{Error, Literal, Measurement, Metric, Options, Outcome, Parameter, Space};
+use pleach_search::{Error, Literal, Measurement, Metric, Options, Outcome, Parameter, Point, Space};
 use pleach_study::{Assignment, Evaluation, Evaluator, Tell, TrialContext};
 
 /// A built-in problem with its options.
@@ -45,46 +45,30 @@ impl Builtin {
         self.problem.problem().metrics()
     }
 
-    /// A measurement under the names of its metrics.
-    fn evaluation(&self, measurement: Measurement) -> Evaluation {
+    /// The point of named values.
+    fn point(&self, params: &[(String, Literal)]) -> Result<Point, Error> {
+        self.problem.problem().space().point_from_literals(&params.iter().cloned().collect())
+    }
+
+    /// A measurement under the names of its metrics, and what else is known of the point.
+    fn evaluation(&self, point: &Point, measurement: Measurement) -> Evaluation {
         let Measurement { metrics, sem, cost, features } = measurement;
-        let names = self.metrics().iter().map(|metric| metric.name.clone());
-        Evaluation { metrics: names.zip(metrics).collect(), sem, cost, features }
+        let named = self.metrics().iter().map(|metric| metric.name.clone()).zip(metrics);
+        let extras = self.problem.extras(point).into_iter().map(|(name, value)| (name.to_owned(), value));
+        Evaluation { metrics: named.chain(extras).collect(), sem, cost, features }
     }
 
     /// Another way to write a point, if the problem has one that its field knows.
     pub(crate) fn describe(&self, params: &[(String, Literal)]) -> Option<String> {
-        (self.name == "nasbench201").then(|| architecture(params))?
+        self.problem.spell(&self.point(params).ok()?)
     }
-}
-
-/// A cell of NAS-Bench-201 in its authors' notation: for each node the operations on the edges
-/// into it, such as `|nor_conv_3x3~0|+|none~0|skip_connect~1|+|…|`.
-fn architecture(params: &[(String, Literal)]) -> Option<String> {
-    let operation = |from: usize, to: usize| {
-        let (_, value) = params.iter().find(|(name, _)| *name == format!("edge_{from}_{to}"))?;
-        let name = value.to_string();
-        let prefix = if name.starts_with("conv") { "nor_" } else { "" };
-        Some(format!("{prefix}{name}~{from}"))
-    };
-    let nodes: Option<Vec<String>> = (1..4)
-        .map(|to| {
-            let into: Option<Vec<String>> = (0..to).map(|from| operation(from, to)).collect();
-            Some(format!("|{}|", into?.join("|")))
-        })
-        .collect();
-    Some(nodes?.join("+"))
 }
 
 impl Evaluator for &Builtin {
     fn evaluate(&self, assignment: &Assignment, _: &TrialContext<'_>) -> Result<Tell, pleach_study::Error> {
-        let point = self
-            .problem
-            .problem()
-            .space()
-            .point_from_literals(&assignment.params.iter().cloned().collect())?;
+        let point = self.point(&assignment.params)?;
         Ok(match self.problem.evaluate(&point, assignment.number) {
-            Outcome::Measured(measurement) => Tell::Done(self.evaluation(measurement)),
+            Outcome::Measured(measurement) => Tell::Done(self.evaluation(&point, measurement)),
             Outcome::Infeasible => Tell::Infeasible { reason: None },
             Outcome::Failed(class) => Tell::Failed { class, reason: None, peak_rss_bytes: None },
             Outcome::Withdrawn => Tell::Cancelled,
