@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::condition::{Condition, Number, at_most};
 use super::parse::{Comparison, Fault, Kind, Node};
-use crate::space::{Axis, option_list};
+use crate::space::{Axis, option_list, whole};
 use crate::{Domain, Literal, Parameter};
 
 /// The parameters that an expression may mention.
@@ -184,10 +184,10 @@ impl Compiler<'_> {
                 self.option(comparison.mirrored(), parameter, &Literal::Text(text), left.column)
             }
             (Part::Labelled(parameter), Part::Number(Number::Constant(x))) => {
-                self.option(comparison, parameter, &Literal::Float(x), right.column)
+                self.option(comparison, parameter, &numeral(x), right.column)
             }
             (Part::Number(Number::Constant(x)), Part::Labelled(parameter)) => {
-                self.option(comparison.mirrored(), parameter, &Literal::Float(x), left.column)
+                self.option(comparison.mirrored(), parameter, &numeral(x), left.column)
             }
             (Part::Labelled(parameter), Part::Labelled(other)) if equality => {
                 let axis = &self.scope.axes[other];
@@ -294,6 +294,11 @@ fn merged(items: &[Condition]) -> Option<(usize, Box<[u32]>)> {
     all.sort_unstable();
     all.dedup();
     Some((*first, all.into()))
+}
+
+/// A number as it was written: 3, not 3.0.
+fn numeral(x: f64) -> Literal {
+    whole(x).map_or(Literal::Float(x), Literal::Int)
 }
 
 fn quoted(literal: &Literal) -> String {

@@ -202,6 +202,8 @@ pub(super) fn arithmetic(operator: Arithmetic, a: f64, b: f64) -> f64 {
         Arithmetic::Multiply => a * b,
         Arithmetic::Divide => a / b,
         Arithmetic::Remainder => remainder(a, b),
+        // The standard library has 1 for NaN ** 0 and 1 ** NaN.
+        Arithmetic::Power if a.is_nan() || b.is_nan() => f64::NAN,
         Arithmetic::Power => a.powf(b),
     }
 }
@@ -238,5 +240,5 @@ pub(super) fn compare(comparison: Comparison, a: f64, b: f64) -> bool {
 
 /// Whether `a ≤ b` up to rounding.
 pub(super) fn at_most(a: f64, b: f64) -> bool {
-    a <= b || (b.is_finite() && a - b <= 4.0 * f64::EPSILON * a.abs().max(b.abs()))
+    a <= b || (a.is_finite() && b.is_finite() && a - b <= 4.0 * f64::EPSILON * a.abs().max(b.abs()))
 }

@@ -16,13 +16,17 @@
 
 mod compile;
 mod condition;
+mod enclose;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use crate::Error;
 
 pub(crate) use compile::Scope;
 use condition::Condition;
 pub(crate) use condition::{Truth, View};
+pub(crate) use enclose::{Region, Side, Truths};
 pub(crate) use parse::KEYWORDS;
 
 /// A parsed and type-checked expression over the parameters of one space.
@@ -62,5 +66,9 @@ impl Expression {
     /// Its truth at a point.
     pub(crate) fn truth(&self, view: View<'_>) -> Truth {
         self.condition.at(view)
+    }
+    /// The truths that it may take in a region.
+    pub(crate) fn over(&self, region: &Region<'_>) -> Truths {
+        self.condition.over(region)
     }
 }

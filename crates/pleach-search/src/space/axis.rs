@@ -54,7 +54,7 @@ pub(crate) enum Axis {
 
 impl Axis {
     /// Checks a domain; the message of the error says what to write instead.
-    pub(super) fn new(domain: &Domain) -> Result<Self, String> {
+    pub(crate) fn new(domain: &Domain) -> Result<Self, String> {
         match *domain {
             Domain::Float { low, high, log, step } => float(low, high, log, step),
             Domain::Int { low, high, log, step } => int(low, high, log, step),
@@ -98,7 +98,7 @@ impl Axis {
     }
 
     /// The value of a cell.
-    pub(super) fn value_at(&self, cell: u64) -> Value {
+    pub(crate) fn value_at(&self, cell: u64) -> Value {
         match self {
             Axis::Grid(grid) => Value::Float(grid.value(cell)),
             Axis::Int { low, .. } | Axis::LogInt { low, .. } => {
@@ -130,7 +130,7 @@ impl Axis {
 
     /// The value at `u` of the unit interval; `u` is clamped, NaN counts as 0.
     pub(super) fn decode(&self, u: f64) -> Value {
-        let u = if u > 0.0 { u.min(1.0) } else { 0.0 };
+        let u = clamp_unit(u);
         match self {
             Axis::Linear { low, high } => Value::Float(between(u.mul_add(high - low, *low), u, *low, *high)),
             Axis::Log { low, high, ln_low, ln_width } => {
@@ -141,7 +141,7 @@ impl Axis {
     }
 
     /// The cell that `u`, in `[0, 1]`, falls into.
-    pub(super) fn cell_at(&self, u: f64) -> u64 {
+    pub(crate) fn cell_at(&self, u: f64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -284,6 +284,11 @@ impl Axis {
     }
 }
 
+/// A coordinate brought into the unit interval; NaN counts as 0.
+pub(super) fn clamp_unit(u: f64) -> f64 {
+    if u > 0.0 { u.min(1.0) } else { 0.0 }
+}
+
 /// The value as a person reads it.
 pub(super) fn write(domain: &Domain, value: &Value) -> Literal {
     match value {
@@ -310,9 +315,9 @@ fn between(x: f64, u: f64, low: f64, high: f64) -> f64 {
 }
 
 /// The integer that a float is.
-fn whole(x: f64) -> Option<i64> {
+pub(crate) fn whole(x: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "checked: the float is a small integer")]
-    (x.trunc() == x && x.abs() < (1_u64 << 53) as f64).then_some(x as i64)
+    (x.fract() == 0.0 && x.abs() < (1_u64 << 53) as f64).then_some(x as i64)
 }
 
 /// The identity of an option: 1 and 1.0 are the same, and no list is an option.
@@ -329,6 +334,7 @@ fn label(literal: &Literal) -> Option<u128> {
     })
 }
 
+#[expect(clippy::float_cmp, reason = "a range of one value has equal ends")]
 fn float(low: f64, high: f64, log: bool, step: Option<f64>) -> Result<Axis, String> {
     if !low.is_finite() || !high.is_finite() || !(high - low).is_finite() {
         return Err("low, high and their difference must be finite".into());

@@ -14,6 +14,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    #[expect(clippy::float_cmp, reason = "a step that changes nothing is meant")]
     pub(super) fn new(low: f64, high: f64, step: f64, max_cells: u64) -> Result<Self, String> {
         if !step.is_finite() || step <= 0.0 {
             return Err(format!("step must be a positive number, not {step:?}"));
@@ -55,6 +56,7 @@ impl Grid {
 }
 
 /// `low` and `step` as integers over the same power of ten, if that is what they are.
+#[expect(clippy::float_cmp, reason = "the same float is meant")]
 fn decimal(low: f64, high: f64, step: f64) -> Option<(f64, f64, f64)> {
     let limit = (1_u64 << 53) as f64;
     let mut scale = 1.0;

@@ -3,7 +3,9 @@
 mod axis;
 mod domain;
 mod grid;
+mod guard;
 mod point;
+mod region;
 mod sample;
 mod sugar;
 #[cfg(test)]
@@ -14,9 +16,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::expression::{Expression, KEYWORDS, Scope, Truth, View};
-use crate::{Error, Literal, Value};
+use crate::{Error, Literal, Rng, Value};
+use guard::Guard;
 
-pub(crate) use axis::{Axis, option_list};
+pub(crate) use axis::{Axis, option_list, whole};
 pub use domain::{Domain, Parameter};
 pub use point::{Key, Point};
 
@@ -36,6 +39,8 @@ struct Inner {
     constraints: Vec<Expression>,
     /// The axis of each coordinate of the unit cube.
     coordinates: Vec<u32>,
+    /// `None` if there are no constraints.
+    guard: Option<Guard>,
 }
 
 impl Space {
@@ -69,9 +74,12 @@ impl Space {
             constraints.iter().map(|text| Expression::new(text, &scope)).collect::<Result<_, _>>()?;
         let coordinates =
             (0..).zip(&axes).flat_map(|(i, axis)| std::iter::repeat_n(i, axis.unit_len())).collect();
-        Ok(Self {
-            inner: Arc::new(Inner { parameters, axes, by_name, conditions, constraints, coordinates }),
-        })
+        let mut inner =
+            Inner { parameters, axes, by_name, conditions, constraints, coordinates, guard: None };
+        if !inner.constraints.is_empty() {
+            inner.guard = Some(Guard::new(&inner)?);
+        }
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The parameters as declared.
@@ -111,7 +119,7 @@ impl Space {
                 message,
             })?);
         }
-        Ok(self.assemble(checked))
+        Ok(self.inner.assemble(checked))
     }
 
     /// A point from labelled values.
@@ -137,7 +145,7 @@ impl Space {
                 },
             });
         }
-        let point = self.assemble(values);
+        let point = self.inner.assemble(values);
         for (index, parameter) in self.parameters().iter().enumerate() {
             match (point.is_active(index), literals.contains_key(&parameter.name), &parameter.when) {
                 (true, false, None) => return error(&parameter.name, "a value is needed".into()),
@@ -172,17 +180,12 @@ impl Space {
 
     /// Whether every known constraint holds.
     pub fn admits(&self, point: &Point) -> bool {
-        self.broken(point).is_none()
+        self.inner.admits(point)
     }
 
     /// The first known constraint that a point breaks.
     pub fn broken(&self, point: &Point) -> Option<&str> {
-        let view = View { values: &point.values, active: point.active.as_deref() };
-        self.inner
-            .constraints
-            .iter()
-            .find(|constraint| !constraint.truth(view).is_kept())
-            .map(Expression::text)
+        self.inner.broken(point).map(Expression::text)
     }
 
     /// Number of combinations of values, whether or not they keep the constraints: an upper bound
@@ -210,22 +213,48 @@ impl Space {
             rest /= count;
         }
         values.reverse();
-        self.assemble(values)
+        self.inner.assemble(values)
     }
+}
 
+impl Inner {
     /// A point of values that are known to be in range: finds out what is active.
     fn assemble(&self, values: Vec<Value>) -> Point {
         let values = values.into_boxed_slice();
-        if self.inner.conditions.is_empty() {
+        if self.conditions.is_empty() {
             return Point { values, active: None };
         }
         let mut active = vec![true; values.len()].into_boxed_slice();
-        for (index, condition) in &self.inner.conditions {
+        for (index, condition) in &self.conditions {
             active[*index] = condition.truth(View { values: &values, active: Some(&active) }) == Truth::True;
         }
         let active = active.contains(&false).then_some(active);
         Point { values, active }
     }
+
+    /// A uniform point of the unit cube, inside the constraints or not.
+    fn draw(&self, rng: &mut Rng) -> Point {
+        let mut values = Vec::with_capacity(self.axes.len());
+        values.extend(self.axes.iter().map(|axis| axis.draw(rng)));
+        self.assemble(values)
+    }
+
+    fn admits(&self, point: &Point) -> bool {
+        self.broken(point).is_none()
+    }
+
+    fn broken(&self, point: &Point) -> Option<&Expression> {
+        #[cfg(test)]
+        MEMBERSHIP_TESTS.set(MEMBERSHIP_TESTS.get() + 1);
+        let view = View { values: &point.values, active: point.active.as_deref() };
+        self.constraints.iter().find(|constraint| !constraint.truth(view).is_kept())
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Counts what [`Space::sample`] and [`Space::mutate`] promise to bound.
+    static MEMBERSHIP_TESTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -245,7 +274,9 @@ fn in_order_of_dependence(
     parameters: &[Parameter],
 ) -> Result<Vec<(usize, Expression)>, Error> {
     let mut open = vec![false; parameters.len()];
-    waiting.iter().for_each(|(index, _)| open[*index] = true);
+    for (index, _) in &waiting {
+        open[*index] = true;
+    }
     let mut sorted = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
         let (ready, rest): (Vec<_>, Vec<_>) = waiting
@@ -258,7 +289,9 @@ fn in_order_of_dependence(
             );
             return Err(Error::Parameter { parameter: parameters[*index].name.clone(), message });
         }
-        ready.iter().for_each(|(index, _)| open[*index] = false);
+        for (index, _) in &ready {
+            open[*index] = false;
+        }
         sorted.extend(ready);
         waiting = rest;
     }

@@ -1,54 +1,51 @@
 //! Random points and random changes of points, inside the known constraints.
 
+use super::axis::clamp_unit;
 use super::{Axis, Point, Space};
-use crate::expression::Expression;
 use crate::{Error, Rng, Value};
 
-/// Membership tests a draw may take.
+/// Membership tests a draw or a change may take.
 const TESTS: usize = 64;
-/// Of these, for plain draws before the walk from a known point begins.
-const PLAIN: usize = 32;
-/// Tests of [`Space::pull_inside`].
+/// Of those of a change, for changes of a single parameter where there are constraints.
+const SINGLE_TESTS: usize = 40;
+/// How far the parameters may move that change together, one try after the other.
+const RADII: [f64; 3] = [0.1, 0.3, 1.0];
+/// Tests of [`Space::pull_inside`] after the first.
 const BISECTIONS: usize = 23;
 /// Standard deviation of a local step in the unit interval.
 const SIGMA: f64 = 0.1;
 
 impl Space {
-    /// A random point that keeps the known constraints, with at most 64 membership tests: uniform
-    /// draws first, then a random walk from a point that is known to be inside. `starts` are such
-    /// points (stored trials).
+    /// A random point that keeps the known constraints, with at most 64 membership tests.
+    ///
+    /// Plain draws come first, uniform over the unit cube. Where little of the space is inside, they
+    /// come from boxes that cover the inside, and if they miss, boxes are split down to a point
+    /// inside (2048 splits at most). If all this misses, a random walk starts from a point known to be
+    /// inside: one of `starts` (stored trials), or one found when the space was built.
     ///
     /// # Errors
-    /// [`Error::NoStart`] if plain draws miss and no point inside is known.
+    /// [`Error::NoStart`] if no point inside is found or known.
     pub fn sample(&self, rng: &mut Rng, starts: &[&Point]) -> Result<Point, Error> {
-        if self.inner.constraints.is_empty() {
-            return Ok(self.draw(rng));
-        }
+        let Some(guard) = &self.inner.guard else { return Ok(self.inner.draw(rng)) };
         let mut tests = TESTS;
-        for _ in 0..PLAIN {
-            tests -= 1;
-            let point = self.draw(rng);
-            if self.admits(&point) {
-                return Ok(point);
-            }
+        if let Some(point) = guard.sample(&self.inner, &mut tests, rng) {
+            return Ok(point);
         }
-        if !starts.is_empty() {
-            tests -= 1;
-            let start = starts[rng.index(starts.len())];
-            if self.admits(start) {
+        let known = starts.len() + guard.starts.len();
+        if known > 0 {
+            let pick = rng.index(known);
+            if let Some(start) = pick.checked_sub(starts.len()).map(|own| &guard.starts[own]) {
                 return Ok(self.walk(start, tests, rng));
             }
+            // A stored trial may be outside if constraints were added since.
+            for start in starts[pick..].iter().chain(&starts[..pick]).take(tests) {
+                tests -= 1;
+                if self.admits(start) {
+                    return Ok(self.walk(start, tests, rng));
+                }
+            }
         }
-        let constraint =
-            self.inner.constraints.first().map_or_else(String::new, |c| Expression::text(c).to_owned());
-        Err(Error::NoStart { constraint })
-    }
-
-    /// A uniform point of the cube, inside or not.
-    fn draw(&self, rng: &mut Rng) -> Point {
-        let mut values = Vec::with_capacity(self.inner.axes.len());
-        values.extend(self.inner.axes.iter().map(|axis| axis.draw(rng)));
-        self.assemble(values)
+        Err(Error::NoStart { constraint: self.inner.constraints[guard.tightest].text().to_owned() })
     }
 
     /// A random walk from a point inside: coordinates are redrawn one at a time, from a bracket that
@@ -71,9 +68,9 @@ impl Space {
                     break;
                 }
                 if there < here {
-                    low = there
+                    low = there;
                 } else {
-                    high = there
+                    high = there;
                 }
                 unit_point[coordinate] = here;
             }
@@ -86,24 +83,33 @@ impl Space {
     /// elements exchanged or one moved, a number by a normal step of 0.1 in the unit interval,
     /// reflected at its ends, and by at least one value if it is discrete.
     ///
-    /// The copy keeps the known constraints if the point does: changes are drawn up to 64 times, and
-    /// if none is inside the point itself comes back.
+    /// The copy keeps the known constraints, and at most 64 membership tests are made. If no change
+    /// of one parameter is found that keeps them (`a + b == 10`), several change together; if none
+    /// is found at all, the point itself comes back.
     ///
     /// # Errors
     /// None so far; callers treat one as the end of the search.
     pub fn mutate(&self, point: &Point, rng: &mut Rng) -> Result<Point, Error> {
         let movable = |index: &usize| point.is_active(*index) && !self.inner.axes[*index].is_fixed();
-        let count = (0..point.values.len()).filter(movable).count();
-        if count == 0 {
+        let movable: Vec<usize> = (0..point.values.len()).filter(movable).collect();
+        if movable.is_empty() {
             return Ok(point.clone());
         }
-        for _ in 0..TESTS {
-            let index = (0..point.values.len()).filter(movable).nth(rng.index(count)).expect("counted above");
+        for _ in 0..SINGLE_TESTS {
+            let index = movable[rng.index(movable.len())];
             let mut values = point.values.to_vec();
             values[index] = self.inner.axes[index].step(&values[index], rng);
-            let changed = self.assemble(values);
+            let changed = self.inner.assemble(values);
             if self.admits(&changed) {
                 return Ok(changed);
+            }
+        }
+        if let Some(guard) = &self.inner.guard {
+            for radius in RADII {
+                let mut tests = (TESTS - SINGLE_TESTS) / RADII.len();
+                if let Some(changed) = guard.neighbour(&self.inner, point, radius, &mut tests, rng) {
+                    return Ok(changed);
+                }
             }
         }
         Ok(point.clone())
@@ -125,7 +131,7 @@ impl Space {
         for _ in 0..BISECTIONS {
             let t = 0.5 * (near + far);
             let between: Vec<f64> =
-                origin.iter().zip(unit_point).map(|(a, b)| a + t * (b.clamp(0.0, 1.0) - a)).collect();
+                origin.iter().zip(unit_point).map(|(a, b)| a + t * (clamp_unit(*b) - a)).collect();
             let candidate = self.decode(&between);
             if self.admits(&candidate) {
                 (near, best) = (t, candidate);

@@ -1,5 +1,6 @@
 //! The unit-cube view: every point as coordinates in `[0, 1]`.
 
+use super::axis::clamp_unit;
 use super::{Axis, Point, Space};
 use crate::Value;
 
@@ -47,7 +48,7 @@ impl Space {
             rest = after;
             values.push(if let Axis::Permutation { .. } = axis { argsort(own) } else { axis.decode(own[0]) });
         }
-        self.assemble(values)
+        self.inner.assemble(values)
     }
 
     /// Number of cells that a coordinate falls into: `None` for a continuous one (floats without
@@ -89,10 +90,7 @@ impl Axis {
 
 /// The order that sorts random keys.
 fn argsort(keys: &[f64]) -> Value {
-    let key = |element: &u32| {
-        let key = keys[*element as usize];
-        if key.is_nan() { 0.0 } else { key.clamp(0.0, 1.0) }
-    };
+    let key = |element: &u32| clamp_unit(keys[*element as usize]);
     let mut order: Box<[u32]> = (0..).take(keys.len()).collect();
     order.sort_by(|a, b| key(a).total_cmp(&key(b)));
     Value::Permutation(order)
