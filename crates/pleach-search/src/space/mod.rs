@@ -2,6 +2,7 @@
 
 mod axis;
 mod domain;
+mod edit;
 mod grid;
 mod guard;
 mod point;
