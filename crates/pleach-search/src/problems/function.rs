@@ -247,6 +247,26 @@ mod tests {
     }
 
     #[test]
+    fn values_are_those_of_the_formulas() {
+        // numpy 2.4, the formulas as their docs state them.
+        let x = [1.5, -2.25, 3.125];
+        for (function, expected) in [
+            (super::super::ackley::function(3), 9.400_780_484_031_463),
+            (super::super::levy::function(3), 7.865_905_631_650_85),
+            (super::super::rosenbrock::function(3), 2_411.203_125),
+            (super::super::rastrigin::function(3), 50.007_057_188_134_53),
+            (super::super::quadratic::sphere(3), 17.078_125),
+            (super::super::quadratic::ellipsoid(3), 9_770_689.75),
+            (super::super::branin::function(), 48.542_832_030_792_866),
+        ] {
+            let value = function.value(&x[..function.sides().len()]);
+            assert!((value / expected - 1.0).abs() < 1e-13, "{function:?}: {value}");
+        }
+        let value = super::super::hartmann::function().value(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+        assert!((value + 1.406_910_576_138_529_7).abs() < 1e-14, "{value}");
+    }
+
+    #[test]
     fn rotation_is_orthogonal_and_shift_stays_in_the_middle() {
         let rows = orthogonal(40, Seed::new(9));
         for (i, a) in rows.iter().enumerate() {
