@@ -4,7 +4,7 @@ use super::Entry;
 use super::function::{self, Function};
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "hartmann6",
+    name: "hartmann-6",
     summary: "four Gaussian wells, on [0, 1]^6; minimum -3.322368",
     options: function::FIXED_OPTIONS,
     metrics: function::METRICS,

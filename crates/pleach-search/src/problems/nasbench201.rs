@@ -11,7 +11,7 @@ use super::{Entry, TestProblem, function};
 use crate::{Error, Goal, Parameter, Point, Space};
 
 pub(super) const ENTRY: Entry = Entry {
-    name: "nasbench201",
+    name: "nas-bench-201",
     summary: "NAS-Bench-201: cells of six operations, all 15,625 trained on CIFAR-10, CIFAR-100 and ImageNet16-120",
     options: &[
         ("dataset", "cifar10", "cifar10, cifar100 or imagenet16-120"),
@@ -163,7 +163,7 @@ mod tests {
     fn build_with(dataset: &str, replicate: Literal, metrics: &[Metric]) -> TestProblem {
         let options: Options =
             [("dataset".to_owned(), dataset.into()), ("replicate".to_owned(), replicate)].into();
-        problem("nasbench201")
+        problem("nas-bench-201")
             .unwrap()
             .build(&Setup { options: &options, metrics, ..Setup::default() })
             .unwrap()
@@ -214,7 +214,7 @@ mod tests {
         let built = build_with("cifar100", Literal::Int(2), &[]);
         assert_eq!(measured(built.evaluate(&point(&built, "421211"), 0)).metrics, [53.08]);
         let options: Options = [("replicate".to_owned(), Literal::Int(3))].into();
-        let error = problem("nasbench201").unwrap().build(&Setup { options: &options, ..Setup::default() });
+        let error = problem("nas-bench-201").unwrap().build(&Setup { options: &options, ..Setup::default() });
         let error = error.unwrap_err().to_string();
         assert!(error.contains("7456 of 15625 points have no run 3"), "{error}");
     }
