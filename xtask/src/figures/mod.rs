@@ -1,0 +1,146 @@
+//! Figures: measurements that README and docs may quote, each with its bar.
+//!
+//! A figure writes one JSON line a run to `target/figures/NAME.jsonl` and a summary line at the end
+//! that is computed from that file alone. A figure that was interrupted goes on where it stopped.
+
+mod crash_loop;
+mod nb201_evolution;
+mod overhead_durable;
+mod overhead_memory;
+mod peer;
+mod record;
+mod same_cmaes;
+mod statistics;
+
+use std::path::{Path, PathBuf};
+
+use crate::{Result, root};
+use record::{Log, Record, Row};
+
+pub(crate) use overhead_durable::client;
+
+/// A registered figure.
+struct Figure {
+    name: &'static str,
+    about: &'static str,
+    /// How long it takes on two cores.
+    minutes: u32,
+    /// Makes the runs that the log does not have yet.
+    run: fn(&mut Log) -> Result<()>,
+    /// What the runs say, without bars.
+    summarise: fn(&[Record]) -> Vec<Row>,
+}
+
+const FIGURES: &[Figure] = &[
+    overhead_memory::FIGURE,
+    overhead_durable::FIGURE,
+    crash_loop::FIGURE,
+    same_cmaes::FIGURE,
+    nb201_evolution::FIGURE,
+];
+
+/// Arguments of `cargo xtask figure`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Which figure; `--list` names them.
+    name: Option<String>,
+    /// All seeds, shifts and splits derive from this number.
+    #[arg(long, required_unless_present_any = ["list", "check"])]
+    seed_base: Option<u64>,
+    /// Computes the summary of a finished file again, without running anything.
+    #[arg(long, value_name = "FILE")]
+    check: Option<PathBuf>,
+    /// Names all figures with the time they take.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs, checks or lists figures.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.list {
+        for figure in FIGURES {
+            print(&format!("{:18} {:3} min  {}", figure.name, figure.minutes, figure.about));
+        }
+        return Ok(());
+    }
+    let name = arguments.name.as_deref().ok_or("which figure? `cargo xtask figure --list` names them")?;
+    let figure = FIGURES.iter().find(|figure| figure.name == name).ok_or_else(|| {
+        let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        format!("no figure is called {name}; there are {}", names.join(", "))
+    })?;
+    if let Some(file) = &arguments.check {
+        let (records, written) = record::read(file)?;
+        let summary = summary(figure, &records)?;
+        print(&summary);
+        return match written {
+            Some(written) if written == summary => Ok(()),
+            Some(_) => Err("the summary in the file says something else".into()),
+            None => Err("the file has no summary: the figure was not finished".into()),
+        };
+    }
+    let seed_base = arguments.seed_base.expect("required by clap");
+    let path = root().join("target/figures").join(format!("{name}.jsonl"));
+    let mut log = Log::open(&path, seed_base)?;
+    (figure.run)(&mut log)?;
+    let (records, _) = record::read(&path)?;
+    let summary = summary(figure, &records)?;
+    log.finish(&summary)?;
+    print(&summary);
+    log_bars(&summary);
+    Ok(())
+}
+
+/// The summary line: rows with their bars from `benches/bars.toml`.
+fn summary(figure: &Figure, records: &[Record]) -> Result<String> {
+    let bars = record::Bars::read(&root().join("benches/bars.toml"), figure.name)?;
+    let rows: Vec<Row> = (figure.summarise)(records).into_iter().map(|row| bars.judge(row)).collect();
+    if let Some(missing) = bars.names().find(|name| rows.iter().all(|row| row.what != *name)) {
+        return Err(format!("{}: no run gives `{missing}`, which has a bar", figure.name).into());
+    }
+    Ok(serde_json::to_string(&record::Summary { name: figure.name.into(), rows })?)
+}
+
+fn log_bars(summary: &str) {
+    let summary: record::Summary = serde_json::from_str(summary).expect("written just above");
+    for row in summary.rows {
+        let verdict = match row.holds {
+            Some(true) => "holds",
+            Some(false) => "MISSED",
+            None => "",
+        };
+        log(&format!("{:60} {:>12.5}  {:12} {verdict}", row.what, row.value, row.bar.unwrap_or_default()));
+    }
+}
+
+/// A folder for the files of a figure, empty at the start.
+fn scratch(name: &str) -> Result<PathBuf> {
+    let folder = root().join("target/figures").join(name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The version that runs of ours carry.
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// The data folder of tests and figures.
+fn data() -> Result<PathBuf> {
+    std::env::var_os("PLEACH_DATA").map(PathBuf::from).filter(|path| Path::exists(path)).ok_or_else(|| {
+        "this figure reads the data folder: set PLEACH_DATA to it".into()
+    })
+}
+
+#[expect(clippy::print_stdout, reason = "data goes to stdout")]
+fn print(line: &str) {
+    println!("{line}");
+}
+
+/// A line for the person at the terminal.
+#[expect(clippy::print_stderr, reason = "logs go to stderr")]
+pub(crate) fn log(line: &str) {
+    eprintln!("{line}");
+}

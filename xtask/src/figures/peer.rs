@@ -1,0 +1,80 @@
+//! Peers run in a Python environment of their own, made once under `target/figures`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{Result, root};
+
+/// The interpreter of the environment, with everything of `benches/peers/requirements.txt`.
+pub(super) fn python() -> Result<PathBuf> {
+    let requirements = root().join("benches/peers/requirements.txt");
+    let folder = root().join("target/figures/python");
+    let python = folder.join("bin/python");
+    let installed = folder.join("requirements.txt");
+    if std::fs::read(&installed).ok() == Some(std::fs::read(&requirements)?) {
+        return Ok(python);
+    }
+    super::log("making the Python environment of the peers");
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements))?;
+    std::fs::copy(&requirements, &installed)?;
+    Ok(python)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.stdout(Stdio::null()).status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed").into()) }
+}
+
+fn script(name: &str) -> PathBuf {
+    root().join("benches/peers").join(name)
+}
+
+/// Runs a script to its end and reads the one JSON line it prints.
+pub(super) fn measure(python: &Path, name: &str, arguments: &[&str]) -> Result<Value> {
+    let output = Command::new(python).arg(script(name)).args(arguments).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("{name} {} failed", arguments.join(" ")).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A script that talks in JSON lines.
+#[derive(Debug)]
+pub(super) struct Dialogue {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Dialogue {
+    pub(super) fn start(python: &Path, name: &str) -> Result<Self> {
+        let mut child =
+            Command::new(python).arg(script(name)).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().expect("stdin is piped");
+        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        Ok(Self { child, input, output })
+    }
+
+    pub(super) fn say(&mut self, line: &Value) -> Result<()> {
+        writeln!(self.input, "{line}")?;
+        Ok(self.input.flush()?)
+    }
+
+    pub(super) fn hear(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(format!("the peer ended early: {}", self.child.wait()?).into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    pub(super) fn end(mut self) -> Result<()> {
+        drop(self.input);
+        self.child.wait()?;
+        Ok(())
+    }
+}
