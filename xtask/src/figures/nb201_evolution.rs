@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pleach_search::problems::{self, TestProblem};
+use pleach_search::problems::{Setup, TestProblem, problem};
 use pleach_search::{Literal, Options, Outcome, Search, Seed};
 
 use super::record::{Log, Record, Row};
@@ -27,7 +27,7 @@ const BUDGET: u64 = 2_000;
 fn run(log: &mut Log) -> Result<()> {
     for &dataset in DATASETS {
         let options = Options::from([("dataset".to_owned(), Literal::from(dataset))]);
-        let problem = problems::build("nas-bench-201", &options)?;
+        let problem = problem("nas-bench-201")?.build(&Setup { options: &options, ..Setup::default() })?;
         for index in 0..SEEDS {
             let seed = Seed::new(log.seed_base).child("nb201-evolution", index).value();
             for method in METHODS {
@@ -35,7 +35,7 @@ fn run(log: &mut Log) -> Result<()> {
                     continue;
                 }
                 let start = Instant::now();
-                let queries = queries_to_best(problem.as_ref(), method, seed)?;
+                let queries = queries_to_best(&problem, method, seed)?;
                 log.push(&Record {
                     method: (*method).into(),
                     version: version(),
@@ -51,7 +51,7 @@ fn run(log: &mut Log) -> Result<()> {
     Ok(())
 }
 
-fn queries_to_best(problem: &dyn TestProblem, method: &str, seed: u64) -> Result<u64> {
+fn queries_to_best(problem: &TestProblem, method: &str, seed: u64) -> Result<u64> {
     let target = problem.optimum().ok_or("the table knows its best entry")?;
     let mut search = Search::new(problem.problem().clone(), method, &Options::new(), Seed::new(seed))?;
     for query in 1..=BUDGET {
