@@ -35,7 +35,8 @@ fn layering(faults: &mut Vec<String>) -> Result<()> {
     for (name, allowed) in LAYERS {
         let folder = if *name == "xtask" { root().join("xtask") } else { root().join("crates").join(name) };
         let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml"))?.parse()?;
-        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let dependencies =
+            manifest.get("dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
         for (dependency, value) in &dependencies {
             if dependency.starts_with("pleach") && !allowed.contains(&dependency.as_str()) {
                 faults.push(format!("{name} must not depend on {dependency}"));
@@ -53,7 +54,8 @@ fn layering(faults: &mut Vec<String>) -> Result<()> {
 fn stray_text(path: &Path, text: &str, faults: &mut Vec<String>) {
     let here = |line: usize, what: &str| format!("{}:{line}: {what}", path.display());
     let rust = path.extension().is_some_and(|extension| extension == "rs");
-    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimpl", "emented!(")];
+    let marks =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimpl", "emented!(")];
     for (i, line) in text.lines().enumerate() {
         if line.ends_with([' ', '\t']) {
             faults.push(here(i + 1, "trailing white space"));

@@ -36,13 +36,16 @@ struct Scenario {
 fn scenarios(seed_base: u64) -> Vec<Scenario> {
     let seed = seed_base % (1 << 53);
     let head = |name: &str, method: &str| {
-        format!("pleach = 1\nname = \"{name}\"\n[search]\nmethod = \"{method}\"\nseed = {seed}\n[limits]\nparallel = 1\n")
+        format!(
+            "pleach = 1\nname = \"{name}\"\n[search]\nmethod = \"{method}\"\nseed = {seed}\n[limits]\nparallel = 1\n"
+        )
     };
     let mut scenarios: Vec<Scenario> = METHODS
         .iter()
         .map(|entry| Scenario {
             name: entry.name.to_owned(),
-            experiment: head(entry.name, entry.name) + "trials = 1500\n[problem]\nname = \"rastrigin\"\ndims = 4\n",
+            experiment: head(entry.name, entry.name)
+                + "trials = 1500\n[problem]\nname = \"rastrigin\"\ndims = 4\n",
             trials: 1500,
         })
         .collect();
@@ -73,7 +76,12 @@ fn run(log: &mut Log) -> Result<()> {
         let life = start.elapsed();
         let expected = untouched.table()?;
         if expected.lines().count() as u64 != scenario.trials + 1 {
-            return Err(format!("{}: the run left in peace has {} lines", scenario.name, expected.lines().count()).into());
+            return Err(format!(
+                "{}: the run left in peace has {} lines",
+                scenario.name,
+                expected.lines().count()
+            )
+            .into());
         }
         for (kind, wanted) in [("kill", KILLS), ("commit", COMMIT_KILLS)] {
             let (mut kills, mut round) = (0, 0);
@@ -92,9 +100,10 @@ fn run(log: &mut Log) -> Result<()> {
                 };
                 kills += here;
                 let differs = study.table()? != expected || study.ran_twice()?;
-                for (problem, value) in
-                    [(kind.to_owned(), f64::from(u8::from(differs))), ("orphans".to_owned(), study.orphans()? as f64)]
-                {
+                for (problem, value) in [
+                    (kind.to_owned(), f64::from(u8::from(differs))),
+                    ("orphans".to_owned(), study.orphans()? as f64),
+                ] {
                     log.push(&Record {
                         method: scenario.name.clone(),
                         version: version(),
@@ -106,7 +115,12 @@ fn run(log: &mut Log) -> Result<()> {
                     })?;
                 }
                 if differs {
-                    return Err(format!("{} {kind}: the table differs; see {}", scenario.name, study.folder.display()).into());
+                    return Err(format!(
+                        "{} {kind}: the table differs; see {}",
+                        scenario.name,
+                        study.folder.display()
+                    )
+                    .into());
                 }
                 fs::remove_dir_all(&study.folder)?;
             }
@@ -225,7 +239,11 @@ impl Study {
             .current_dir(&self.folder)
             .stderr(Stdio::inherit())
             .output()?;
-        if output.status.success() { Ok(String::from_utf8(output.stdout)?) } else { Err("export failed".into()) }
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout)?)
+        } else {
+            Err("export failed".into())
+        }
     }
 
     /// Whether a command was started twice for one trial.

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use crate::{Result, root};
 use record::{Log, Record, Row};
 
-pub(crate) fn client(_:&Path,_:u64)->Result<()>{Ok(())}
+pub(crate) fn client(_: &Path, _: u64) -> Result<()> {
+    Ok(())
+}
 
 /// A registered figure.
 struct Figure {
@@ -31,13 +33,8 @@ struct Figure {
     summarise: fn(&[Record]) -> Vec<Row>,
 }
 
-const FIGURES: &[Figure] = &[
-    overhead_memory::FIGURE,
-
-    crash_loop::FIGURE,
-    same_cmaes::FIGURE,
-    nb201_evolution::FIGURE,
-];
+const FIGURES: &[Figure] =
+    &[overhead_memory::FIGURE, crash_loop::FIGURE, same_cmaes::FIGURE, nb201_evolution::FIGURE];
 
 /// Arguments of `cargo xtask figure`.
 #[derive(clap::Args)]
@@ -129,9 +126,10 @@ fn version() -> String {
 
 /// The data folder of tests and figures.
 fn data() -> Result<PathBuf> {
-    std::env::var_os("PLEACH_DATA").map(PathBuf::from).filter(|path| Path::exists(path)).ok_or_else(|| {
-        "this figure reads the data folder: set PLEACH_DATA to it".into()
-    })
+    std::env::var_os("PLEACH_DATA")
+        .map(PathBuf::from)
+        .filter(|path| Path::exists(path))
+        .ok_or_else(|| "this figure reads the data folder: set PLEACH_DATA to it".into())
 }
 
 #[expect(clippy::print_stdout, reason = "data goes to stdout")]

@@ -73,8 +73,11 @@ fn summarise(records: &[Record]) -> Vec<Row> {
     let mut rows = Vec::new();
     for method in METHODS {
         for dataset in DATASETS {
-            let queries: Vec<f64> =
-                records.iter().filter(|r| r.method == *method && r.problem == *dataset).map(|r| r.value).collect();
+            let queries: Vec<f64> = records
+                .iter()
+                .filter(|r| r.method == *method && r.problem == *dataset)
+                .map(|r| r.value)
+                .collect();
             rows.push(Row::new(format!("{method}, {dataset}, median queries"), median(&queries)));
             rows.push(Row::new(format!("{method}, {dataset}, 90 % quantile"), quantile(&queries, 0.9)));
         }

@@ -157,8 +157,11 @@ impl Bars {
     /// Reads the table `[figure]` of the file.
     pub(super) fn read(path: &Path, figure: &str) -> Result<Self> {
         let mut file: toml::Table = fs::read_to_string(path)?.parse()?;
-        let table = file.remove(figure).ok_or_else(|| format!("{} has no table [{figure}]", path.display()))?;
-        let toml::Value::Table(table) = table else { return Err(format!("[{figure}] is not a table").into()) };
+        let table =
+            file.remove(figure).ok_or_else(|| format!("{} has no table [{figure}]", path.display()))?;
+        let toml::Value::Table(table) = table else {
+            return Err(format!("[{figure}] is not a table").into());
+        };
         table.into_iter().map(|(what, bar)| Ok((what, bar.try_into()?))).collect::<Result<Vec<_>>>().map(Self)
     }
 
@@ -172,6 +175,10 @@ impl Bars {
         let Some((_, bar)) = self.0.iter().find(|(what, _)| *what == row.what) else { return row };
         let texts = [bar.max.map(|max| format!("≤ {max}")), bar.min.map(|min| format!("≥ {min}"))];
         let holds = bar.max.is_none_or(|max| row.value <= max) && bar.min.is_none_or(|min| row.value >= min);
-        Row { bar: Some(texts.into_iter().flatten().collect::<Vec<_>>().join(", ")), holds: Some(holds), ..row }
+        Row {
+            bar: Some(texts.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+            holds: Some(holds),
+            ..row
+        }
     }
 }

@@ -60,7 +60,11 @@ impl Task {
         let dims = problem.problem().space().unit_len();
         let mut rng = Seed::new(seed).child("start", 0).rng(0);
         let start = (0..dims).map(|_| rng.unit()).collect();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive number"
+        )]
         let popsize = 4 + (3.0 * (dims as f64).ln()) as u64;
         let optimum = problem.optimum().ok_or("the functions have a known optimum")?;
         Ok(Self { problem, optimum, start, popsize, evaluations, seed })
@@ -104,8 +108,11 @@ fn run(log: &mut Log) -> Result<()> {
                     continue;
                 }
                 let start = Instant::now();
-                let (run, version) = if method == "cmaes" { (ours(&task)?, version()) } else { pycma(&task, &python)? };
-                for (problem, value) in [(name.to_owned(), run.regret), (solved(name), run.evaluations as f64)] {
+                let (run, version) =
+                    if method == "cmaes" { (ours(&task)?, version()) } else { pycma(&task, &python)? };
+                for (problem, value) in
+                    [(name.to_owned(), run.regret), (solved(name), run.evaluations as f64)]
+                {
                     log.push(&Record {
                         method: method.into(),
                         version: version.clone(),
