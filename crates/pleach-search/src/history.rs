@@ -72,11 +72,29 @@ pub struct History {
     told: Vec<u64>,
     pending: BTreeSet<u64>,
     groups: HashMap<Key, Group>,
+    /// How often each point is evaluated.
+    evaluations: usize,
+    /// The best point by merit alone, and whether noise makes that too simple.
+    leader: Option<(Merit, u64)>,
+    noisy: bool,
+    /// The length of the features of every measurement, once one has some.
+    features_len: Option<usize>,
 }
 
 impl History {
-    pub(crate) fn new(problem: Problem, seed: Seed) -> Self {
-        Self { problem, seed, trials: Vec::new(), told: Vec::new(), pending: BTreeSet::new(), groups: HashMap::new() }
+    pub(crate) fn new(problem: Problem, seed: Seed, evaluations: usize) -> Self {
+        Self {
+            problem,
+            seed,
+            trials: Vec::new(),
+            told: Vec::new(),
+            pending: BTreeSet::new(),
+            groups: HashMap::new(),
+            evaluations,
+            leader: None,
+            noisy: false,
+            features_len: None,
+        }
     }
 
     /// What is searched.
@@ -144,6 +162,23 @@ impl History {
         group.trials.iter().any(|&k| self.trial(k).outcome.is_some()).then_some(group.merit)
     }
 
+    /// How often each point that a method proposes is evaluated.
+    pub fn evaluations(&self) -> usize {
+        self.evaluations
+    }
+
+    /// Whether the point of trial `number` has been evaluated as often as wanted, with no
+    /// evaluation pending.
+    pub fn is_complete(&self, number: u64) -> bool {
+        let trials = self.replicates(number);
+        trials.len() >= self.evaluations && trials.iter().all(|&k| self.trial(k).outcome.is_some())
+    }
+
+    /// The length of the features of every measurement; `None` as long as none has features.
+    pub fn features_len(&self) -> Option<usize> {
+        self.features_len
+    }
+
     pub(crate) fn push(&mut self, point: Point, origin: Origin) -> u64 {
         let number = self.next_number();
         let key = self.space().key(&point);
@@ -161,18 +196,42 @@ impl History {
         self.pending.remove(&number);
         self.told.push(number);
         let key = self.trials[index].key;
-        let merit = self.joint_merit(&self.groups[&key].trials);
+        let trials = &self.groups[&key].trials;
+        let (merit, first) = (self.joint_merit(trials), trials[0]);
+        let measured = trials.iter().filter_map(|&k| self.measurement(k));
+        let noisy = measured.clone().count() > 1 || measured.clone().any(|m| m.sem.is_some_and(|sem| sem > 0.0));
+        let features_len = self.measurement(number).and_then(|m| m.features.as_ref()).map(Vec::len);
+        self.noisy |= noisy;
+        self.features_len = self.features_len.or(features_len);
         self.groups.get_mut(&key).expect("every trial is in the group of its key").merit = merit;
+        let is_better = self.leader.is_none_or(|leader| (merit, first) < leader);
+        if is_better && matches!(merit, Merit::Feasible(_) | Merit::Violating(_)) {
+            self.leader = Some((merit, first));
+        }
+    }
+
+    fn measurement(&self, number: u64) -> Option<&Measurement> {
+        match &self.trial(number).outcome {
+            Some(Outcome::Measured(measurement)) => Some(measurement),
+            _ => None,
+        }
     }
 
     /// Replicates are judged by the means of their metrics; those that failed are never averaged
     /// in, and if none was measured the best of the other outcomes stands.
     fn joint_merit(&self, numbers: &[u64]) -> Merit {
         let outcomes = || numbers.iter().filter_map(|&k| self.trial(k).outcome.as_ref());
-        match mean_measurement(outcomes()) {
-            Some(mean) => self.problem.merit(&Outcome::Measured(mean)),
-            None => outcomes().map(|outcome| self.problem.merit(outcome)).min().unwrap_or(Merit::Withdrawn),
+        let measured = || numbers.iter().filter_map(|&k| self.measurement(k));
+        let n = measured().count();
+        if n < 2 {
+            return outcomes().map(|outcome| self.problem.merit(outcome)).min().unwrap_or(Merit::Withdrawn);
         }
+        let mut mean = vec![0.0; self.problem.metrics().len()];
+        for measurement in measured() {
+            // Divided before it is added, so that the sum does not overflow.
+            mean.iter_mut().zip(&measurement.metrics).for_each(|(mean, value)| *mean += value / n as f64);
+        }
+        self.problem.merit(&Outcome::Measured(Measurement::new(mean)))
     }
 
     /// The best point so far: feasible first, then the smallest violation; `None` if nothing was
@@ -180,23 +239,28 @@ impl History {
     ///
     /// If the noise is known (from `sem` or from replicates), points are compared by the posterior
     /// mean of a normal model, so that a lucky draw does not win: points have values
-    /// `N(μ, τ²)`, their means `N(value, s²)`, with `μ` and `τ²` estimated from all points by moments.
+    /// `N(μ, τ²)`, their means `N(value, s²)`. `μ` is the median over all points and `τ²` follows
+    /// from the better half of them, so that a few huge losses do not hide the noise.
+    ///
+    /// Without noise this takes no time; else it looks at every trial.
     pub fn best(&self) -> Option<Best> {
-        let mut points: Vec<Summary> = self.summaries();
-        points.sort_by(|a, b| a.merit.cmp(&b.merit).then(a.number.cmp(&b.number)));
-        let first = points.first()?;
-        if !matches!(first.merit, Merit::Feasible(_)) {
-            return Some(Best { number: first.number, value: self.problem.value(first.loss), sem: first.sem, merit: first.merit });
+        let (merit, number) = self.leader?;
+        if !self.noisy {
+            let measurement = self.measurement(number).or_else(|| {
+                self.replicates(number).iter().find_map(|&k| self.measurement(k))
+            })?;
+            let value = measurement.metrics[self.problem.objective_index()];
+            return Some(Best { number, value, sem: measurement.sem, merit });
         }
-        points.retain(|point| matches!(point.merit, Merit::Feasible(_)));
-        shrink(&mut points);
-        let best = points.iter().min_by(|a, b| a.loss.total_cmp(&b.loss).then(a.number.cmp(&b.number)))?;
-        Some(Best {
-            number: best.number,
-            value: self.problem.value(best.loss),
-            sem: best.sem,
-            merit: Merit::Feasible(best.loss),
-        })
+        let mut points = self.summaries();
+        if matches!(merit, Merit::Feasible(_)) {
+            points.retain(|point| matches!(point.merit, Merit::Feasible(_)));
+            shrink(&mut points);
+            points.iter_mut().for_each(|point| point.merit = Merit::Feasible(point.loss));
+        }
+        let best = points.iter().min_by_key(|point| (point.merit, point.number))?;
+        let value = self.problem.value(best.loss);
+        Some(Best { number: best.number, value, sem: best.sem, merit: best.merit })
     }
 
     /// One entry a point that was measured at least once.
@@ -209,19 +273,13 @@ impl History {
             if group.trials[0] != trial.number {
                 continue;
             }
-            let measured: Vec<&Measurement> = group
-                .trials
-                .iter()
-                .filter_map(|&k| match &self.trial(k).outcome {
-                    Some(Outcome::Measured(measurement)) => Some(measurement),
-                    _ => None,
-                })
-                .collect();
+            let measured: Vec<&Measurement> =
+                group.trials.iter().filter_map(|&k| self.measurement(k)).collect();
             if measured.is_empty() {
                 continue;
             }
             let n = measured.len() as f64;
-            let loss = measured.iter().map(|m| self.problem.loss(m)).sum::<f64>() / n;
+            let loss = measured.iter().map(|m| self.problem.loss(m) / n).sum::<f64>();
             squares += measured.iter().map(|m| (self.problem.loss(m) - loss).powi(2)).sum::<f64>();
             freedom += n - 1.0;
             let known: f64 = measured.iter().filter_map(|m| m.sem).map(|sem| sem * sem).sum();
@@ -246,7 +304,7 @@ impl History {
     pub fn fresh(&self, rng: &mut Rng) -> Result<Point, Error> {
         const DRAWS: usize = 32;
         // Above this many combinations a scan takes too long, and 32 repeated draws are no accident.
-        const SCAN: u64 = 1 << 24;
+        const SCAN: u64 = 1 << 22;
         let space = self.space();
         for _ in 0..DRAWS {
             let point = self.sample(rng)?;
@@ -303,36 +361,27 @@ struct Summary {
 
 /// Replaces losses by their posterior means where the noise of every point is known.
 fn shrink(points: &mut [Summary]) {
-    let n = points.len() as f64;
+    points.sort_unstable_by(|a, b| a.loss.total_cmp(&b.loss).then(a.number.cmp(&b.number)));
     let sems: Option<Vec<f64>> = points.iter().map(|point| point.sem).collect();
     let Some(sems) = sems.filter(|sems| sems.len() > 1 && sems.iter().any(|&sem| sem > 0.0)) else { return };
-    let mean = points.iter().map(|point| point.loss).sum::<f64>() / n;
-    let spread = points.iter().map(|point| (point.loss - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let noise = sems.iter().map(|sem| sem * sem).sum::<f64>() / n;
-    let between = (spread - noise).max(0.0);
+    let half = points.len() / 2;
+    let median = 0.5 * points[(points.len() - 1) / 2].loss + 0.5 * points[half].loss;
+    let better = points.len() - half;
+    let mean = |squares: f64| squares / better as f64;
+    let spread = mean(points[..better].iter().map(|point| (point.loss - median).powi(2)).sum());
+    let noise = mean(sems[..better].iter().map(|sem| sem * sem).sum());
+    if !spread.is_finite() || !noise.is_finite() {
+        // Squares of huge losses overflow.
+        return;
+    }
+    // Where noise explains everything, a small rest still ranks points by value and precision.
+    let between = (spread - noise).max(0.01 * noise);
     for (point, sem) in points.iter_mut().zip(sems) {
         let total = between + sem * sem;
         if total > 0.0 {
             let trust = between / total;
-            point.loss = mean + trust * (point.loss - mean);
+            point.loss = median + trust * (point.loss - median);
             point.sem = Some(trust.sqrt() * sem);
         }
     }
-}
-
-/// The mean of the measured outcomes; `None` if there is none.
-fn mean_measurement<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<Measurement> {
-    let mut sum: Option<Measurement> = None;
-    let mut n = 0.0;
-    for outcome in outcomes {
-        let Outcome::Measured(measurement) = outcome else { continue };
-        n += 1.0;
-        match &mut sum {
-            None => sum = Some(measurement.clone()),
-            Some(sum) => sum.metrics.iter_mut().zip(&measurement.metrics).for_each(|(a, b)| *a += b),
-        }
-    }
-    let mut mean = sum?;
-    mean.metrics.iter_mut().for_each(|value| *value /= n);
-    Some(mean)
 }

@@ -1,7 +1,7 @@
 //! The driver: one problem, one method, one seed.
 
 use crate::{
-    Error, History, Literal, Measurement, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Seed,
+    Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Seed,
     Space, method,
 };
 
@@ -17,7 +17,6 @@ pub struct Search {
     history: History,
     method: &'static str,
     optimizer: Box<dyn Optimizer>,
-    replicates: usize,
 }
 
 impl std::fmt::Debug for Search {
@@ -34,19 +33,26 @@ impl Search {
     /// [`Error::Unknown`] for a name that is not registered, [`Error::Option`] for an option the
     /// method does not have, [`Error::Unsuitable`] if it cannot search this space.
     pub fn new(problem: Problem, name: &str, options: &Options, seed: Seed) -> Result<Self, Error> {
-        let entry = method(name)?;
+        Self::with(method(name)?, problem, options, seed)
+    }
+
+    /// As [`Search::new`], by a method that need not be registered.
+    ///
+    /// # Errors
+    /// As [`Search::new`].
+    pub fn with(entry: &Entry, problem: Problem, options: &Options, seed: Seed) -> Result<Self, Error> {
         let mut options = options.clone();
         let replicates = match options.remove(REPLICATES) {
             None => 1,
             Some(Literal::Int(n @ 1..=1_000_000)) => usize::try_from(n).expect("checked to be small"),
             Some(other) => {
                 let message = format!("expected a whole number from 1 on, got {other}");
-                return Err(Error::Option { method: name.into(), option: REPLICATES.into(), message });
+                return Err(Error::Option { method: entry.name.into(), option: REPLICATES.into(), message });
             }
         };
-        let history = History::new(problem, seed);
+        let history = History::new(problem, seed, replicates);
         let optimizer = entry.build(&history, &options)?;
-        Ok(Self { history, method: entry.name, optimizer, replicates })
+        Ok(Self { history, method: entry.name, optimizer })
     }
 
     /// Everything asked and told so far.
@@ -74,39 +80,46 @@ impl Search {
                 continue;
             }
             // With replicates, points are proposed one at a time so that their trials stay together.
-            let wanted = if self.replicates > 1 { 1 } else { n - numbers.len() };
+            let wanted = if self.history.evaluations() > 1 { 1 } else { n - numbers.len() };
             let proposals = match self.optimizer.ask(&self.history, wanted) {
-                Ok(proposals) => proposals,
-                Err(Error::Exhausted { .. }) if !numbers.is_empty() => return Ok(numbers),
-                Err(error) => return Err(error),
+                Ok(proposals) if proposals.is_empty() => {
+                    Err(Error::Exhausted { points: self.history.distinct() })
+                }
+                other => other,
             };
-            for Proposal { point, detail } in proposals {
-                let new = self.history.is_new(&point) && self.history.space().admits(&point);
-                let (point, origin) = if new {
-                    (point, Origin::Method { detail: detail.into() })
-                } else {
-                    let mut rng = self.history.seed().child("fresh", 0).rng(self.history.next_number());
-                    match self.history.fresh(&mut rng) {
-                        Ok(point) => (point, Origin::Fresh),
-                        Err(Error::Exhausted { .. }) if !numbers.is_empty() => return Ok(numbers),
-                        Err(error) => return Err(error),
-                    }
-                };
-                numbers.push(self.add(point, origin));
+            // An error is for the next call if this one has handed out trials.
+            match proposals.and_then(|proposals| self.hand_out(proposals, wanted, &mut numbers)) {
+                Err(error) if numbers.is_empty() => return Err(error),
+                Err(_) => return Ok(numbers),
+                Ok(()) => {}
             }
         }
         Ok(numbers)
     }
 
+    /// Adds trials at the proposals; one that was made before is replaced by a new point.
+    fn hand_out(&mut self, proposals: Vec<Proposal>, wanted: usize, numbers: &mut Vec<u64>) -> Result<(), Error> {
+        for Proposal { point, detail } in proposals.into_iter().take(wanted) {
+            let (point, origin) = if self.history.is_new(&point) && self.history.space().admits(&point) {
+                (point, Origin::Method { detail: detail.into() })
+            } else {
+                let mut rng = self.history.seed().child("fresh", 0).rng(self.history.next_number());
+                (self.history.fresh(&mut rng)?, Origin::Fresh)
+            };
+            numbers.push(self.add(point, origin));
+        }
+        Ok(())
+    }
+
     /// The first trial of the newest point if that point is to be evaluated again.
     fn open_replicate(&self) -> Option<u64> {
-        if self.replicates == 1 {
+        if self.history.evaluations() == 1 {
             return None;
         }
         let newest = self.history.trials().last()?;
         let group = self.history.replicates(newest.number);
         let foreign = matches!(newest.origin, Origin::Enqueued | Origin::Imported);
-        (!foreign && group.len() < self.replicates).then_some(group[0])
+        (!foreign && group.len() < self.history.evaluations()).then_some(group[0])
     }
 
     /// Adds a trial at a point of the user's; a point that was proposed before is evaluated again.
@@ -176,11 +189,7 @@ impl Search {
             if features.iter().any(|value| !value.is_finite()) {
                 return error("features must be finite numbers".into());
             }
-            let length = self.history.told().iter().find_map(|&k| match &self.history.trial(k).outcome {
-                Some(Outcome::Measured(Measurement { features: Some(features), .. })) => Some(features.len()),
-                _ => None,
-            });
-            if let Some(length) = length.filter(|&length| length != features.len()) {
+            if let Some(length) = self.history.features_len().filter(|&length| length != features.len()) {
                 return error(format!("{length} features expected as in earlier trials, {} given", features.len()));
             }
         }
@@ -208,14 +217,18 @@ impl Search {
     /// `events` are the recorded asks and tells before the snapshot, in their order.
     ///
     /// # Errors
-    /// [`Error::Snapshot`] if the bytes are not this method's; the search must then be built anew.
+    /// [`Error::Snapshot`] if the bytes are not this method's, [`Error::Trial`] if the events do not fit
+    /// each other; the search must then be built anew.
     pub fn restore(&mut self, events: impl IntoIterator<Item = Event>, snapshot: &[u8]) -> Result<(), Error> {
         for event in events {
             match event {
                 Event::Asked(point, origin) => {
                     self.history.push(point, origin);
                 }
-                Event::Told(number, outcome) => self.history.settle(number, outcome),
+                Event::Told(number, outcome) => {
+                    let outcome = self.check(number, outcome)?;
+                    self.history.settle(number, outcome);
+                }
             }
         }
         self.optimizer.restore(&self.history, snapshot)

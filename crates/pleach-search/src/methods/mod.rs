@@ -1,13 +1,20 @@
 //! The methods: one file each, one line each in [`METHODS`].
 
+mod aging_evolution;
+mod bytes;
+mod cmaes;
+mod grid;
+mod options;
 mod random;
+mod sobol;
 
 use std::collections::BTreeMap;
 
 use crate::{Error, History, Literal, Point};
 
 /// Every method.
-pub const METHODS: &[Entry] = &[random::ENTRY];
+pub const METHODS: &[Entry] =
+    &[random::ENTRY, sobol::ENTRY, grid::ENTRY, aging_evolution::ENTRY, cmaes::ENTRY];
 
 /// The options of a method, by name.
 pub type Options = BTreeMap<String, Literal>;
@@ -87,6 +94,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// Its options: name, default, meaning.
     pub options: &'static [(&'static str, &'static str, &'static str)],
+    /// Whether outcomes guide it; one that only covers the space need not beat random search.
+    pub learns: bool,
     /// Builds it for the problem of an empty history.
     pub(crate) build: fn(&History, &Options) -> Result<Box<dyn Optimizer>, Error>,
 }

@@ -7,6 +7,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "random",
     summary: "uniform draws from the space",
     options: &[],
+    learns: false,
     build: |_, _| Ok(Box::new(Random)),
 };
 

@@ -59,6 +59,28 @@ impl Space {
     pub fn unit_cells(&self, coordinate: usize) -> Option<u64> {
         self.inner.axes[self.inner.coordinates[coordinate] as usize].cells()
     }
+
+    /// The number of values of a parameter; `None` if there are infinitely many or more than 2⁶⁴.
+    pub(crate) fn values_of(&self, parameter: usize) -> Option<u64> {
+        self.inner.axes[parameter].cardinality()
+    }
+
+    /// The `index`-th value of a parameter with finitely many.
+    pub(crate) fn nth_value(&self, parameter: usize, index: u64) -> Value {
+        self.inner.axes[parameter].nth(index)
+    }
+
+    /// The value of a parameter with one coordinate at `u`.
+    pub(crate) fn value_at(&self, parameter: usize, u: f64) -> Value {
+        self.inner.axes[parameter].decode(u)
+    }
+
+    /// Where the cell at `u` of a discrete coordinate begins and ends.
+    pub(crate) fn unit_cell(&self, coordinate: usize, u: f64) -> (f64, f64) {
+        let axis = &self.inner.axes[self.inner.coordinates[coordinate] as usize];
+        let cell = axis.cell_at(u.clamp(0.0, 1.0));
+        (axis.edge(cell), axis.edge(cell + 1))
+    }
 }
 
 impl Axis {

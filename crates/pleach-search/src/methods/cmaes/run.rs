@@ -1,0 +1,254 @@
+//! Runs of the strategy: collecting generations, noticing convergence, restarting.
+
+use std::collections::VecDeque;
+
+use super::margin::Margin;
+use super::strategy::Strategy;
+use crate::methods::bytes::{Reader, Writer};
+use crate::{Error, Merit};
+
+/// The settings of every run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Trials a generation, in the first run.
+    pub(super) population: usize,
+    /// First standard deviation.
+    pub(super) sigma: f64,
+    /// Whether weights of bad samples are negative.
+    pub(super) active: bool,
+    /// Whether large and small populations alternate; else each is twice the one before.
+    pub(super) bipop: bool,
+}
+
+/// One run of the strategy, and what the next one depends on.
+///
+/// A run ends when its steps vanish, when its values no longer differ or no longer improve, or when
+/// the covariance degenerates. The next begins at a random point. Its population is doubled (IPOP:
+/// Auger and Hansen, CEC 2005), or, as long as these large runs have used more trials than the
+/// small ones, it is between the default and half the largest, with a smaller first deviation and at
+/// most half as many trials as the last large one (BIPOP: Hansen, GECCO workshop 2009).
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) strategy: Strategy,
+    /// The first trial that is drawn from the present distribution.
+    pub(super) since: u64,
+    /// The first trial of this run.
+    from: u64,
+    /// Trials of this run that are told and wait for their generation to be complete.
+    generation: Vec<u64>,
+    /// The user's own trials that were told meanwhile, best first.
+    guests: Vec<(Merit, u64)>,
+    /// The merit of the first mean, if it is a trial of the user's.
+    start: Option<Merit>,
+    /// The best trial of this run.
+    best: Option<(Merit, u64)>,
+    /// The best merits of the newest generations.
+    trace: VecDeque<Merit>,
+    /// Trials this run has learned from.
+    used: u64,
+    small: bool,
+    /// Large runs so far, and the population of the last one.
+    large_runs: u64,
+    large_population: u64,
+    /// Trials of finished large and small runs, and of the last large one.
+    used_large: u64,
+    used_small: u64,
+    last_large: u64,
+}
+
+const VERSION: u8 = 1;
+
+impl Run {
+    pub(super) fn first(plan: &Plan, mean: Vec<f64>, margin: &Margin, next: u64) -> Self {
+        let strategy = Strategy::new(mean, plan.sigma, plan.population, plan.active);
+        let mut run = Self {
+            strategy,
+            since: next,
+            from: next,
+            generation: Vec::new(),
+            guests: Vec::new(),
+            start: None,
+            best: None,
+            trace: VecDeque::new(),
+            used: 0,
+            small: false,
+            large_runs: 1,
+            large_population: plan.population as u64,
+            used_large: 0,
+            used_small: 0,
+            last_large: 0,
+        };
+        run.strategy.stretch = margin.stretch(&run.strategy);
+        run
+    }
+
+    /// The best trial of this run.
+    pub(super) fn best(&self) -> Option<u64> {
+        self.best.map(|(_, number)| number)
+    }
+
+    /// Whether a trial of the user's should be the first mean: as long as nothing was learned, the
+    /// best known point is.
+    pub(super) fn is_better_start(&self, merit: Merit) -> bool {
+        let first = self.large_runs == 1 && self.strategy.generation == 0;
+        let measured = matches!(merit, Merit::Feasible(_) | Merit::Violating(_));
+        first && measured && self.start.is_none_or(|start| merit < start)
+    }
+
+    /// Moves the first mean to a trial of the user's.
+    pub(super) fn start_from(&mut self, mean: Vec<f64>, sigma: f64, merit: Merit, margin: &Margin, next: u64) {
+        (self.strategy.mean, self.strategy.sigma) = (mean, sigma);
+        self.strategy.stretch = margin.stretch(&self.strategy);
+        self.since = next;
+        self.start = Some(merit);
+    }
+
+    /// Lets a trial of the user's take part in the next generation.
+    pub(super) fn invite(&mut self, merit: Merit, number: u64) {
+        let seats = self.strategy.population().div_ceil(5);
+        let at = self.guests.partition_point(|&guest| guest <= (merit, number));
+        self.guests.insert(at, (merit, number));
+        self.guests.truncate(seats);
+    }
+
+    /// Takes a told trial; true if that makes a generation complete.
+    pub(super) fn collect(&mut self, number: u64) -> bool {
+        if number >= self.from {
+            self.generation.push(number);
+        }
+        self.generation.len() == self.strategy.population()
+    }
+
+    /// The trials of the complete generation and its guests, with merits to be filled in.
+    pub(super) fn take_generation(&mut self) -> Vec<(Merit, u64)> {
+        self.used += self.generation.len() as u64;
+        let own = std::mem::take(&mut self.generation).into_iter().map(|number| (Merit::Withdrawn, number));
+        own.chain(std::mem::take(&mut self.guests)).collect()
+    }
+
+    /// Notes the best of a generation; true if the run has converged.
+    pub(super) fn record(&mut self, best: (Merit, u64), next: u64) -> bool {
+        self.since = next;
+        self.best = Some(self.best.map_or(best, |old| old.min(best)));
+        let strategy = &self.strategy;
+        let per_dim = 30 * strategy.mean.len() / strategy.population();
+        let (flat, long) = (10 + per_dim, 120 + per_dim);
+        self.trace.push_back(best.0);
+        if self.trace.len() > long {
+            self.trace.pop_front();
+        }
+        let over_budget = self.small && self.used > self.last_large / 2;
+        over_budget
+            || strategy.has_vanished()
+            || strategy.is_degenerate()
+            || (self.trace.len() >= flat && is_flat(self.trace.range(self.trace.len() - flat..)))
+            || (self.trace.len() == long && strategy.generation % 10 == 0 && is_stagnant(&self.trace))
+    }
+
+    /// Begins the next run. `u` and `v` are uniform draws that shape a small run.
+    pub(super) fn restart(&mut self, plan: &Plan, mean: Option<Vec<f64>>, u: f64, v: f64, margin: &Margin, next: u64) {
+        if self.small {
+            self.used_small += self.used;
+        } else {
+            self.used_large += self.used;
+            self.last_large = self.used;
+        }
+        let default = plan.population as f64;
+        let small = plan.bipop && self.used_small < self.used_large && self.large_runs > 1;
+        let (population, sigma) = if small {
+            let ratio = 0.5 * self.large_population as f64 / default;
+            (default * ratio.powf(u * u), plan.sigma * 10_f64.powf(-2.0 * v))
+        } else {
+            self.large_runs += 1;
+            // Beyond this a generation is longer than any budget.
+            self.large_population = (2 * self.large_population).min(1 << 20);
+            (self.large_population as f64, plan.sigma)
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+        let population = population as usize;
+        let mean = mean.unwrap_or_else(|| self.strategy.mean.clone());
+        let fresh = Run::first(&Plan { population, sigma, ..plan.clone() }, mean, margin, next);
+        *self = Self {
+            small,
+            large_runs: self.large_runs,
+            large_population: self.large_population,
+            used_large: self.used_large,
+            used_small: self.used_small,
+            last_large: self.last_large,
+            ..fresh
+        };
+    }
+
+    pub(super) fn snapshot(&self) -> Vec<u8> {
+        let mut out = Writer::new(VERSION);
+        out.u64(self.strategy.population() as u64);
+        self.strategy.write(&mut out);
+        for word in [self.since, self.from, self.used, u64::from(self.small), self.large_runs] {
+            out.u64(word);
+        }
+        for word in [self.large_population, self.used_large, self.used_small, self.last_large] {
+            out.u64(word);
+        }
+        out.numbers(&self.generation);
+        out.u64(self.guests.len() as u64);
+        self.guests.iter().for_each(|&guest| out.ranking(guest));
+        out.u64(u64::from(self.start.is_some()));
+        self.start.iter().for_each(|&merit| out.merit(merit));
+        out.u64(u64::from(self.best.is_some()));
+        self.best.iter().for_each(|&best| out.ranking(best));
+        out.u64(self.trace.len() as u64);
+        self.trace.iter().for_each(|&merit| out.merit(merit));
+        out.finish()
+    }
+
+    pub(super) fn restore(plan: &Plan, dim: usize, margin: &Margin, snapshot: &[u8]) -> Result<Self, Error> {
+        let mut from = Reader::new(VERSION, snapshot)?;
+        let population = usize::try_from(from.u64()?).map_err(|_| Error::Snapshot)?;
+        if !(3..=1 << 20).contains(&population) {
+            return Err(Error::Snapshot);
+        }
+        let strategy = Strategy::read(&mut from, dim, population, plan.active)?;
+        let mut run = Self {
+            strategy,
+            since: from.u64()?,
+            from: from.u64()?,
+            used: from.u64()?,
+            small: from.u64()? == 1,
+            large_runs: from.u64()?,
+            large_population: from.u64()?,
+            used_large: from.u64()?,
+            used_small: from.u64()?,
+            last_large: from.u64()?,
+            generation: from.numbers()?,
+            guests: (0..from.count()?).map(|_| from.ranking()).collect::<Result<_, _>>()?,
+            start: (0..from.count()?.min(1)).map(|_| from.merit()).next().transpose()?,
+            best: (0..from.count()?.min(1)).map(|_| from.ranking()).next().transpose()?,
+            trace: (0..from.count()?).map(|_| from.merit()).collect::<Result<_, _>>()?,
+        };
+        from.finish()?;
+        run.strategy.stretch = margin.stretch(&run.strategy);
+        Ok(run)
+    }
+}
+
+/// Whether merits do not differ by more than rounding.
+fn is_flat<'a>(trace: impl Iterator<Item = &'a Merit> + Clone) -> bool {
+    let (Some(&low), Some(&high)) = (trace.clone().min(), trace.max()) else { return false };
+    match (low, high) {
+        (Merit::Feasible(a), Merit::Feasible(b)) | (Merit::Violating(a), Merit::Violating(b)) => {
+            b - a <= 1e-12 * a.abs().max(b.abs())
+        }
+        _ => low == high,
+    }
+}
+
+/// Whether the median of the newest generations is no better than that of the oldest.
+fn is_stagnant(trace: &VecDeque<Merit>) -> bool {
+    let share = trace.len() * 3 / 10;
+    let median = |range: std::ops::Range<usize>| {
+        let mut merits: Vec<Merit> = trace.range(range).copied().collect();
+        merits.sort_unstable();
+        merits[merits.len() / 2]
+    };
+    median(trace.len() - share..trace.len()) >= median(0..share)
+}
