@@ -23,13 +23,17 @@ pub enum Error {
         message: String,
     },
     /// No point keeps the known constraints, and that is proven.
-    #[error("no point of the space keeps the known constraints; `{constraint}` cannot hold together with the others")]
+    #[error(
+        "no point of the space keeps the known constraints; `{constraint}` cannot hold together with the others"
+    )]
     EmptySpace {
         /// The constraint that removes the last points.
         constraint: String,
     },
     /// No point that keeps the known constraints was found, and none is proven not to exist.
-    #[error("no point that keeps the known constraints was found; `{constraint}` is the tightest: widen it, or enqueue a point that keeps it")]
+    #[error(
+        "no point that keeps the known constraints was found; `{constraint}` is the tightest: widen it, or enqueue a point that keeps it"
+    )]
     NoStart {
         /// The constraint that the fewest examined points kept.
         constraint: String,

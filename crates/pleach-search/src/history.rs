@@ -199,7 +199,8 @@ impl History {
         let trials = &self.groups[&key].trials;
         let (merit, first) = (self.joint_merit(trials), trials[0]);
         let measured = trials.iter().filter_map(|&k| self.measurement(k));
-        let noisy = measured.clone().count() > 1 || measured.clone().any(|m| m.sem.is_some_and(|sem| sem > 0.0));
+        let noisy =
+            measured.clone().count() > 1 || measured.clone().any(|m| m.sem.is_some_and(|sem| sem > 0.0));
         let features_len = self.measurement(number).and_then(|m| m.features.as_ref()).map(Vec::len);
         self.noisy |= noisy;
         self.features_len = self.features_len.or(features_len);
@@ -246,9 +247,9 @@ impl History {
     pub fn best(&self) -> Option<Best> {
         let (merit, number) = self.leader?;
         if !self.noisy {
-            let measurement = self.measurement(number).or_else(|| {
-                self.replicates(number).iter().find_map(|&k| self.measurement(k))
-            })?;
+            let measurement = self
+                .measurement(number)
+                .or_else(|| self.replicates(number).iter().find_map(|&k| self.measurement(k)))?;
             let value = measurement.metrics[self.problem.objective_index()];
             return Some(Best { number, value, sem: measurement.sem, merit });
         }
@@ -256,7 +257,9 @@ impl History {
         if matches!(merit, Merit::Feasible(_)) {
             points.retain(|point| matches!(point.merit, Merit::Feasible(_)));
             shrink(&mut points);
-            points.iter_mut().for_each(|point| point.merit = Merit::Feasible(point.loss));
+            for point in &mut points {
+                point.merit = Merit::Feasible(point.loss);
+            }
         }
         let best = points.iter().min_by_key(|point| (point.merit, point.number))?;
         let value = self.problem.value(best.loss);

@@ -38,7 +38,7 @@ mod value;
 
 pub use error::Error;
 pub use history::{Best, History, Origin, Trial};
-pub use methods::{METHODS, Entry, Optimizer, Options, Proposal, method};
+pub use methods::{Entry, METHODS, Optimizer, Options, Proposal, method};
 pub use outcome::{FailureClass, Measurement, Merit, Outcome};
 pub use problem::{Goal, Metric, Problem};
 pub use search::{Event, REPLICATES, Search};

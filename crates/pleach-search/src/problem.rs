@@ -134,8 +134,17 @@ impl Problem {
     pub fn merit(&self, outcome: &Outcome) -> Merit {
         match outcome {
             Outcome::Measured(measurement) => {
-                let violation: f64 = self.metrics.iter().zip(&measurement.metrics).map(|(metric, &value)| metric.violation(value)).sum();
-                if violation > 0.0 { Merit::Violating(violation) } else { Merit::Feasible(self.loss(measurement)) }
+                let violation: f64 = self
+                    .metrics
+                    .iter()
+                    .zip(&measurement.metrics)
+                    .map(|(metric, &value)| metric.violation(value))
+                    .sum();
+                if violation > 0.0 {
+                    Merit::Violating(violation)
+                } else {
+                    Merit::Feasible(self.loss(measurement))
+                }
             }
             Outcome::Infeasible => Merit::Infeasible,
             Outcome::Failed(_) => Merit::Failed,

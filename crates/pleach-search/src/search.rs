@@ -21,7 +21,10 @@ pub struct Search {
 
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Search").field("method", &self.method).field("trials", &self.history.next_number()).finish_non_exhaustive()
+        f.debug_struct("Search")
+            .field("method", &self.method)
+            .field("trials", &self.history.next_number())
+            .finish_non_exhaustive()
     }
 }
 
@@ -44,7 +47,7 @@ impl Search {
         let mut options = options.clone();
         let replicates = match options.remove(REPLICATES) {
             None => 1,
-            Some(Literal::Int(n @ 1..=1_000_000)) => usize::try_from(n).expect("checked to be small"),
+            Some(Literal::Int(n @ 1..=1_000_000)) => usize::try_from(n).unwrap_or(1),
             Some(other) => {
                 let message = format!("expected a whole number from 1 on, got {other}");
                 return Err(Error::Option { method: entry.name.into(), option: REPLICATES.into(), message });
@@ -98,7 +101,12 @@ impl Search {
     }
 
     /// Adds trials at the proposals; one that was made before is replaced by a new point.
-    fn hand_out(&mut self, proposals: Vec<Proposal>, wanted: usize, numbers: &mut Vec<u64>) -> Result<(), Error> {
+    fn hand_out(
+        &mut self,
+        proposals: Vec<Proposal>,
+        wanted: usize,
+        numbers: &mut Vec<u64>,
+    ) -> Result<(), Error> {
         for Proposal { point, detail } in proposals.into_iter().take(wanted) {
             let (point, origin) = if self.history.is_new(&point) && self.history.space().admits(&point) {
                 (point, Origin::Method { detail: detail.into() })
@@ -155,6 +163,7 @@ impl Search {
     /// # Errors
     /// [`Error::Trial`] if there is no such trial, if it was told before, or if the measurement
     /// does not fit the problem.
+    #[expect(clippy::missing_panics_doc, reason = "the outcome was settled two lines above")]
     pub fn tell(&mut self, number: u64, outcome: Outcome) -> Result<&Outcome, Error> {
         let outcome = self.check(number, outcome)?;
         self.history.settle(number, outcome);
@@ -169,7 +178,10 @@ impl Search {
     pub fn check(&self, number: u64, outcome: Outcome) -> Result<Outcome, Error> {
         let error = |message: String| Err(Error::Trial { number, message });
         if number >= self.history.next_number() {
-            return error(format!("no such trial; the last is {}", self.history.next_number().wrapping_sub(1)));
+            return error(format!(
+                "no such trial; the last is {}",
+                self.history.next_number().wrapping_sub(1)
+            ));
         }
         if self.history.trial(number).outcome.is_some() {
             return error("it has been told before".into());
@@ -190,7 +202,10 @@ impl Search {
                 return error("features must be finite numbers".into());
             }
             if let Some(length) = self.history.features_len().filter(|&length| length != features.len()) {
-                return error(format!("{length} features expected as in earlier trials, {} given", features.len()));
+                return error(format!(
+                    "{length} features expected as in earlier trials, {} given",
+                    features.len()
+                ));
             }
         }
         Ok(outcome)

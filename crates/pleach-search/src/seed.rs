@@ -69,6 +69,9 @@ impl Rng {
     }
 
     /// A uniform index of a slice of `len` elements.
+    ///
+    /// # Panics
+    /// If `len` is 0.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).expect("below len, which is a usize")
     }
@@ -101,7 +104,14 @@ mod tests {
         let first = |seed: Seed, index| seed.rng(index).bits();
         let seed = Seed::new(7);
         assert_eq!(first(seed, 3), first(Seed::new(7), 3));
-        let all = [first(seed, 3), first(seed, 4), first(Seed::new(8), 3), first(seed.child("a", 0), 3), first(seed.child("a", 1), 3), first(seed.child("b", 0), 3)];
+        let all = [
+            first(seed, 3),
+            first(seed, 4),
+            first(Seed::new(8), 3),
+            first(seed.child("a", 0), 3),
+            first(seed.child("a", 1), 3),
+            first(seed.child("b", 0), 3),
+        ];
         for (i, a) in all.iter().enumerate() {
             assert!(all[..i].iter().all(|b| a != b));
         }

@@ -38,7 +38,7 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
 /// - A child is a point that was never proposed; a parent whose neighbours are used up gives way to
 ///   the next best of the sample, and only if all are used up are mutations compounded.
 /// - The population starts with `warm-up` random trials and grows to its size, and the sample is
-///   half of it. The defaults were chosen on NAS-Bench-Macro, two FCNet and four MLP tables, where
+///   half of it. The defaults were chosen on NAS-Bench-Macro, two tables of `FCNet` and four of MLPs, where
 ///   they need about half the queries of population 50, sample 10, warm-up 50.
 #[derive(Debug)]
 struct AgingEvolution {
@@ -94,7 +94,7 @@ impl AgingEvolution {
     ) -> Result<Point, Error> {
         // Tries that find the one free neighbour of 20 with probability 0.96, and those of all parents.
         const TRIES: usize = 64;
-        const ALL_TRIES: usize = 2048;
+        const ALL_TRIES: usize = 1024;
         let space = history.space();
         // Among equals the newest comes first, so that plateaus are crossed.
         let mut parents: Vec<(Merit, Reverse<u64>)> =

@@ -20,12 +20,16 @@ impl Writer {
     }
 
     pub(super) fn floats(&mut self, values: &[f64]) {
-        values.iter().for_each(|&value| self.f64(value));
+        for &value in values {
+            self.f64(value);
+        }
     }
 
     pub(super) fn numbers(&mut self, values: &[u64]) {
         self.u64(values.len() as u64);
-        values.iter().for_each(|&value| self.u64(value));
+        for &value in values {
+            self.u64(value);
+        }
     }
 
     pub(super) fn merit(&mut self, merit: Merit) {

@@ -92,7 +92,8 @@ impl Optimizer for Grid {
         if !proposals.is_empty() {
             Ok(proposals)
         } else if self.order.count - self.next > LOOKS {
-            let message = format!("none of {LOOKS} points of the grid is new and keeps the constraints; use random");
+            let message =
+                format!("none of {LOOKS} points of the grid is new and keeps the constraints; use random");
             Err(Error::Unsuitable { method: ENTRY.name.into(), message })
         } else {
             Err(Error::Exhausted { points: history.distinct() })
@@ -206,7 +207,9 @@ mod tests {
                 Ok(numbers) => {
                     let history = search.history();
                     let literals = history.space().literals(&history.trial(numbers[0]).point);
-                    seen.push(literals.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(" "));
+                    seen.push(
+                        literals.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(" "),
+                    );
                 }
                 Err(error) => {
                     assert_eq!(error, Error::Exhausted { points: seen.len() as u64 });
@@ -262,7 +265,8 @@ mod tests {
     #[test]
     fn grids_beyond_counting_are_refused() {
         let parameters = (0..30).map(|i| Parameter::float(&format!("x{i}"), 0.0, 1.0)).collect();
-        let problem = Problem::new(Space::new(parameters, &[]).unwrap(), vec![Metric::objective("y", Goal::Max)]);
+        let problem =
+            Problem::new(Space::new(parameters, &[]).unwrap(), vec![Metric::objective("y", Goal::Max)]);
         let error = Search::new(problem.unwrap(), "grid", &Options::new(), Seed::new(0)).unwrap_err();
         assert!(matches!(error, Error::Unsuitable { .. }), "{error}");
     }

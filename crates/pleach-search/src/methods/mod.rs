@@ -97,8 +97,10 @@ pub struct Entry {
     /// Whether outcomes guide it; one that only covers the space need not beat random search.
     pub learns: bool,
     /// Builds it for the problem of an empty history.
-    pub(crate) build: fn(&History, &Options) -> Result<Box<dyn Optimizer>, Error>,
+    pub(crate) build: Build,
 }
+
+type Build = fn(&History, &Options) -> Result<Box<dyn Optimizer>, Error>;
 
 impl Entry {
     /// Builds the method after checking the names of `options`.
@@ -108,7 +110,8 @@ impl Entry {
     /// the method cannot search the space.
     pub fn build(&self, history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
         if let Some(option) = options.keys().find(|key| self.options.iter().all(|(name, ..)| name != key)) {
-            let known: Vec<&str> = self.options.iter().map(|(name, ..)| *name).chain([crate::REPLICATES]).collect();
+            let known: Vec<&str> =
+                self.options.iter().map(|(name, ..)| *name).chain([crate::REPLICATES]).collect();
             return Err(Error::Option {
                 method: self.name.into(),
                 option: option.clone(),

@@ -18,8 +18,6 @@ struct Random;
 impl Optimizer for Random {
     fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
         let seed = history.seed().child("random", 0);
-        (0..n as u64)
-            .map(|i| Ok(history.sample(&mut seed.rng(history.next_number() + i))?.into()))
-            .collect()
+        (0..n as u64).map(|i| Ok(history.sample(&mut seed.rng(history.next_number() + i))?.into())).collect()
     }
 }

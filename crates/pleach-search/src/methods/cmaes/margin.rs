@@ -31,7 +31,9 @@ impl Margin {
                 keys.extend((coordinate..coordinate + n as usize).map(|i| (i, 1.0 / f64::from(n))));
                 coordinate += n as usize;
             } else {
-                cells.extend(space.unit_cells(coordinate).is_some_and(|count| count > 1).then_some(coordinate));
+                cells.extend(
+                    space.unit_cells(coordinate).is_some_and(|count| count > 1).then_some(coordinate),
+                );
                 coordinate += 1;
             }
         }

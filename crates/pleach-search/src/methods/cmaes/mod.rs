@@ -212,7 +212,9 @@ impl Cmaes {
 
     /// Values as they are kept: inside the cube, and in single precision where they are stored.
     fn round(&self, x: &mut [f64]) {
-        x.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0));
+        for v in x.iter_mut() {
+            *v = v.clamp(0.0, 1.0);
+        }
         #[expect(clippy::cast_possible_truncation, reason = "single precision is meant")]
         self.keep.iter().for_each(|&i| x[i] = f64::from(x[i] as f32));
     }

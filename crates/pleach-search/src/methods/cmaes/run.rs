@@ -96,7 +96,14 @@ impl Run {
     }
 
     /// Moves the first mean to a trial of the user's.
-    pub(super) fn start_from(&mut self, mean: Vec<f64>, sigma: f64, merit: Merit, margin: &Margin, next: u64) {
+    pub(super) fn start_from(
+        &mut self,
+        mean: Vec<f64>,
+        sigma: f64,
+        merit: Merit,
+        margin: &Margin,
+        next: u64,
+    ) {
         (self.strategy.mean, self.strategy.sigma) = (mean, sigma);
         self.strategy.stretch = margin.stretch(&self.strategy);
         self.since = next;
@@ -142,11 +149,21 @@ impl Run {
             || strategy.has_vanished()
             || strategy.is_degenerate()
             || (self.trace.len() >= flat && is_flat(self.trace.range(self.trace.len() - flat..)))
-            || (self.trace.len() == long && strategy.generation % 10 == 0 && is_stagnant(&self.trace))
+            || (self.trace.len() == long
+                && strategy.generation.is_multiple_of(10)
+                && is_stagnant(&self.trace))
     }
 
     /// Begins the next run. `u` and `v` are uniform draws that shape a small run.
-    pub(super) fn restart(&mut self, plan: &Plan, mean: Option<Vec<f64>>, u: f64, v: f64, margin: &Margin, next: u64) {
+    pub(super) fn restart(
+        &mut self,
+        plan: &Plan,
+        mean: Option<Vec<f64>>,
+        u: f64,
+        v: f64,
+        margin: &Margin,
+        next: u64,
+    ) {
         if self.small {
             self.used_small += self.used;
         } else {
@@ -164,7 +181,11 @@ impl Run {
             self.large_population = (2 * self.large_population).min(1 << 20);
             (self.large_population as f64, plan.sigma)
         };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive number"
+        )]
         let population = population as usize;
         let mean = mean.unwrap_or_else(|| self.strategy.mean.clone());
         let fresh = Run::first(&Plan { population, sigma, ..plan.clone() }, mean, margin, next);

@@ -23,7 +23,7 @@ struct Rates {
 impl Rates {
     fn new(dim: usize, population: usize, active: bool) -> Self {
         let n = dim as f64;
-        let half = ((population as f64 + 1.0) / 2.0).ln();
+        let half = f64::midpoint(population as f64, 1.0).ln();
         let raw: Vec<f64> = (1..=population).map(|i| half - (i as f64).ln()).collect();
         let parents = raw.iter().filter(|&&w| w > 0.0).count();
         let mass_of = |weights: &[f64]| {
@@ -34,7 +34,8 @@ impl Rates {
         let (mass, bad_mass) = (mass_of(good), mass_of(bad));
         let path_rate = (mass + 2.0) / (n + mass + 5.0);
         let rank_one = 2.0 / ((n + 1.3).powi(2) + mass);
-        let rank_mu = (2.0 * (0.25 + mass + 1.0 / mass - 2.0) / ((n + 2.0).powi(2) + mass)).min(1.0 - rank_one);
+        let rank_mu =
+            (2.0 * (0.25 + mass + 1.0 / mass - 2.0) / ((n + 2.0).powi(2) + mass)).min(1.0 - rank_one);
         // Eq. 50 to 53: the negative weights sum up to no more than keeps C positive definite.
         let negative = (1.0 + rank_one / rank_mu)
             .min(1.0 + 2.0 * bad_mass / (mass + 2.0))
@@ -73,7 +74,7 @@ pub(super) struct Sample {
 /// Hansen, *The CMA Evolution Strategy: A Tutorial*, arXiv:1604.00772: Eq. 35 to 53.
 /// Deviations: `A⁻¹` of the Cholesky factor takes the place of `C^{-1/2}` in the step-size path, as
 /// in Krause, Arbonès, Igel, *CMA-ES with Optimal Covariance Update and Storage Complexity*
-/// (NeurIPS 2016): exact at every generation and several times cheaper than eigenvectors.
+/// (2016): exact at every generation and several times cheaper than eigenvectors.
 /// Samples that are not drawn from the distribution are clipped as in Hansen, *Injecting External
 /// Solutions Into CMA-ES*, arXiv:1110.4181.
 #[derive(Clone, Debug)]
@@ -119,7 +120,10 @@ impl Strategy {
         let n = self.mean.len();
         let z: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
         (0..n)
-            .map(|i| self.mean[i] + widen * self.sigma * self.stretch[i] * dot(&self.factor[i * n..=i * n + i], &z[..=i]))
+            .map(|i| {
+                self.mean[i]
+                    + widen * self.sigma * self.stretch[i] * dot(&self.factor[i * n..=i * n + i], &z[..=i])
+            })
             .collect()
     }
 
@@ -141,7 +145,8 @@ impl Strategy {
         let mut whitened_mean = vec![0.0; n];
         let mut mean_step = vec![0.0; n];
         for (k, sample) in samples.iter().enumerate() {
-            let mut y: Vec<f64> = (0..n).map(|i| (sample.x[i] - self.mean[i]) / (self.sigma * self.stretch[i])).collect();
+            let mut y: Vec<f64> =
+                (0..n).map(|i| (sample.x[i] - self.mean[i]) / (self.sigma * self.stretch[i])).collect();
             let mut z = self.whiten(&y);
             let length = dot(&z, &z).sqrt();
             if !sample.own && length > longest {
@@ -155,8 +160,8 @@ impl Strategy {
             squares.push(dot(&z, &z));
             steps.push(y);
         }
-        for i in 0..n {
-            self.mean[i] += self.sigma * self.stretch[i] * mean_step[i];
+        for ((mean, stretch), step) in self.mean.iter_mut().zip(&self.stretch).zip(&mean_step) {
+            *mean += self.sigma * stretch * step;
         }
 
         let keep = 1.0 - rates.path_rate;
@@ -166,7 +171,8 @@ impl Strategy {
         }
         let length = dot(&self.sigma_path, &self.sigma_path).sqrt();
         let age = i32::try_from(self.generation).unwrap_or(i32::MAX).saturating_mul(2);
-        let settled = length / (1.0 - keep.powi(age)).sqrt() < (1.4 + 2.0 / (n as f64 + 1.0)) * rates.expected_length;
+        let settled =
+            length / (1.0 - keep.powi(age)).sqrt() < (1.4 + 2.0 / (n as f64 + 1.0)) * rates.expected_length;
         let stall = if settled { 1.0 } else { 0.0 };
 
         let gain = stall * (rates.axis_path_rate * (2.0 - rates.axis_path_rate) * rates.mass).sqrt();
@@ -215,7 +221,8 @@ impl Strategy {
     /// Whether the lengths of the axes differ too much for the precision of numbers.
     pub(super) fn is_degenerate(&self) -> bool {
         let diagonal = self.factor.iter().step_by(self.mean.len() + 1);
-        let (low, high) = diagonal.fold((f64::INFINITY, 0.0_f64), |(low, high), &a| (low.min(a), high.max(a)));
+        let (low, high) =
+            diagonal.fold((f64::INFINITY, 0.0_f64), |(low, high), &a| (low.min(a), high.max(a)));
         high > 1e7 * low
     }
 
@@ -223,11 +230,18 @@ impl Strategy {
     pub(super) fn write(&self, out: &mut Writer) {
         out.u64(self.generation);
         out.f64(self.sigma);
-        [&self.mean, &self.sigma_path, &self.axis_path, &self.covariance].iter().for_each(|v| out.floats(v));
+        for values in [&self.mean, &self.sigma_path, &self.axis_path, &self.covariance] {
+            out.floats(values);
+        }
     }
 
     /// The strategy that was written; the stretch is left to the caller.
-    pub(super) fn read(from: &mut Reader<'_>, dim: usize, population: usize, active: bool) -> Result<Self, Error> {
+    pub(super) fn read(
+        from: &mut Reader<'_>,
+        dim: usize,
+        population: usize,
+        active: bool,
+    ) -> Result<Self, Error> {
         let (generation, sigma) = (from.u64()?, from.f64()?);
         let mut floats = |count| from.floats(count);
         let (mean, sigma_path, axis_path) = (floats(dim)?, floats(dim)?, floats(dim)?);

@@ -25,13 +25,12 @@ impl Sobol {
     fn new(history: &History) -> Result<Self, Error> {
         let dim = history.space().unit_len();
         let seeds = (0..dim as u64).map(|i| history.seed().child(ENTRY.name, i).value()).collect();
-        match Sequence::new(dim) {
-            Some(sequence) => Ok(Self { sequence: Sequence { seeds, ..sequence } }),
-            None => {
-                let message = format!("it has direction numbers for {DIMENSIONS} coordinates, not {dim}; use random");
-                Err(Error::Unsuitable { method: ENTRY.name.into(), message })
-            }
-        }
+        let Some(sequence) = Sequence::new(dim) else {
+            let message =
+                format!("it has direction numbers for {DIMENSIONS} coordinates, not {dim}; use random");
+            return Err(Error::Unsuitable { method: ENTRY.name.into(), message });
+        };
+        Ok(Self { sequence: Sequence { seeds, ..sequence } })
     }
 }
 
@@ -67,7 +66,7 @@ const DIRECTIONS: &[u8] = include_bytes!("directions.bin");
 ///
 /// # Source
 /// Joe, Kuo, *Constructing Sobol Sequences with Better Two-Dimensional Projections*, SIAM J. Sci.
-/// Comput. 30 (2008); the order of points is that of Antonov and Saleev (1979), as in SciPy.
+/// Comput. 30 (2008); the order of points is that of Antonov and Saleev (1979), as in `scipy.stats.qmc`.
 #[derive(Debug)]
 struct Sequence {
     /// For each coordinate, what each bit of the index contributes.
@@ -177,9 +176,13 @@ mod tests {
             (1000, 2047, 0.897_460_937_5),
         ];
         let sequence = Sequence::new(DIMENSIONS).unwrap();
-        let value = |index, coordinate: usize| fraction(Sequence::digits(&sequence.columns[coordinate], index));
+        let value =
+            |index, coordinate: usize| fraction(Sequence::digits(&sequence.columns[coordinate], index));
         for (index, coordinate, want) in golden {
-            assert!((value(index, coordinate) - want).abs() < 1e-15, "point {index}, coordinate {coordinate}");
+            assert!(
+                (value(index, coordinate) - want).abs() < 1e-15,
+                "point {index}, coordinate {coordinate}"
+            );
         }
         // The same, summed over all coordinates of point 37.
         assert!(((0..DIMENSIONS).map(|i| value(37, i)).sum::<f64>() - 1017.5625).abs() < 1e-9);
@@ -196,6 +199,7 @@ mod tests {
             for block in [0, 3] {
                 let points: Vec<Vec<f64>> =
                     (0..1 << m).map(|i| sequence.scrambled((block << m) + i)).collect();
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounds down")]
                 let cell = |u: f64, bits: u32| (u * f64::from(1 << bits)) as usize;
                 for i in 0..6 {
                     let mut cells: Vec<usize> = points.iter().map(|p| cell(p[i], m)).collect();
