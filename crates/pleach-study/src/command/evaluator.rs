@@ -106,6 +106,8 @@ impl CommandEvaluator {
                 out_of_memory(format!("it held more than its limit of {limit} bytes"))
             }
             End::Exited(status) => return self.crashed(status, &reason(describe(status)), job, context),
+            // It died with the process that had started it.
+            End::Lost if run.adopted => Tell::Retry,
             End::Lost => {
                 let what = "the process that watched over it was killed".to_owned();
                 return self.crashed(SIGKILLED, &reason(what), job, context);

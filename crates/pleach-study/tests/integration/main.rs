@@ -1,0 +1,4 @@
+//! Tests that need processes and files.
+
+mod adoption;
+mod command;
