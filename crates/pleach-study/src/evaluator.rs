@@ -17,11 +17,6 @@ pub trait Evaluator: Sync {
     /// What keeps any trial from being evaluated, such as a full disk: the run drains and ends with
     /// this error, and the trial is given back. A trial that fails is no error.
     fn evaluate(&self, assignment: &Assignment, context: &TrialContext<'_>) -> Result<Tell, Error>;
-
-    /// Called once the outcome of a trial is recorded.
-    fn settled(&self, study: &Study, assignment: &Assignment) {
-        let _ = (study, assignment);
-    }
 }
 
 impl<F> Evaluator for F

@@ -31,6 +31,7 @@
 pub mod command;
 mod error;
 mod evaluator;
+mod optimize;
 mod reader;
 mod spec;
 mod stop;
@@ -40,9 +41,10 @@ mod worker;
 
 pub use error::Error;
 pub use evaluator::{Evaluator, TrialContext};
+pub use optimize::TrialHandle;
 pub use reader::{Filter, Finding, Reader, ReportRecord, StudyInfo};
 pub use spec::Spec;
 pub use stop::{Stop, Urgency};
-pub use study::{Durability, Lease, StoreOptions, Study, TrialHandle};
+pub use study::{Durability, Lease, StoreOptions, Study};
 pub use trial::{Assignment, BestTrial, Evaluation, ImportRow, Progress, State, Tell, TrialRecord};
 pub use worker::{Event, Finish, RunOptions, Summary, run_workers};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pleach_search::{Literal, Parameter};
 
-use crate::{Assignment, Error, Evaluation, ImportRow, Progress, Spec, State, Tell};
+use crate::{Assignment, Error, ImportRow, Progress, Spec, State, Tell};
 
 /// When a change is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -231,85 +231,12 @@ impl Study {
         todo!()
     }
 
-    /// Evaluates `objective` until the study has `trials` trials, on `workers` threads.
-    ///
-    /// An error or panic of the objective is a failed trial, and the study goes on. The study ends
-    /// early if the space is exhausted.
-    ///
-    /// # Errors
-    /// Errors of the method and the file.
-    pub fn optimize<F, E>(&self, trials: u64, workers: usize, objective: F) -> Result<Progress, Error>
-    where
-        F: Fn(&TrialHandle) -> Result<E, Box<dyn std::error::Error>> + Sync,
-        E: Into<Evaluation>,
-    {
-        let _ = objective;
-        todo!("{trials} {workers}")
-    }
-
     /// Closes this handle and, if it was the last one and owns the file, leaves a snapshot for a
     /// quick start. Dropping does the same and keeps errors to itself.
     ///
     /// # Errors
     /// Errors of the file; every acknowledged change is recorded even then.
     pub fn close(self) -> Result<(), Error> {
-        todo!()
-    }
-}
-
-/// A trial under evaluation by [`Study::optimize`].
-#[derive(Debug)]
-pub struct TrialHandle {}
-
-impl TrialHandle {
-    /// The trial as it was handed out.
-    pub fn assignment(&self) -> &Assignment {
-        todo!()
-    }
-
-    /// The value of a float or int parameter.
-    ///
-    /// # Errors
-    /// If the trial has no such number; it becomes the error of the trial when passed on with `?`.
-    pub fn f64(&self, name: &str) -> Result<f64, Error> {
-        todo!("{name}")
-    }
-
-    /// The value of an int parameter.
-    ///
-    /// # Errors
-    /// As [`TrialHandle::f64`].
-    pub fn i64(&self, name: &str) -> Result<i64, Error> {
-        todo!("{name}")
-    }
-
-    /// The value of a bool parameter.
-    ///
-    /// # Errors
-    /// As [`TrialHandle::f64`].
-    pub fn bool(&self, name: &str) -> Result<bool, Error> {
-        todo!("{name}")
-    }
-
-    /// The value of a categorical or ordinal parameter whose options are texts.
-    ///
-    /// # Errors
-    /// As [`TrialHandle::f64`].
-    pub fn text(&self, name: &str) -> Result<&str, Error> {
-        todo!("{name}")
-    }
-
-    /// Records intermediate values; false asks to stop.
-    ///
-    /// # Errors
-    /// Errors of the file.
-    pub fn report(&self, step: u64, evaluation: impl Into<Evaluation>) -> Result<bool, Error> {
-        let _ = evaluation.into();
-        todo!("{step}")
-    }
-
-    /// Whether the trial was cancelled, or the last report was answered by a wish to stop.
-    pub fn should_stop(&self) -> bool {
         todo!()
     }
 }

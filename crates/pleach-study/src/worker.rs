@@ -250,9 +250,6 @@ impl Run<'_> {
             }
             Err(error) => return Err(error),
         };
-        if state.is_final() {
-            self.evaluator.settled(self.study, assignment);
-        }
         *lock(&self.counts).entry(state).or_default() += 1;
         if matches!(state, State::Failed | State::Timeout)
             && self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= self.max_failures

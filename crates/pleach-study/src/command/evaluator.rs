@@ -65,10 +65,6 @@ impl Evaluator for CommandEvaluator {
             Err(error) => Err(Error::io("run the command in", &folder, error)),
         }
     }
-
-    fn settled(&self, study: &Study, assignment: &Assignment) {
-        self.job(assignment, &study.trial_folder(assignment.number)).files().settle();
-    }
 }
 
 impl CommandEvaluator {

@@ -1,7 +1,7 @@
 //! The folder of one trial: what a run leaves there, and what a later process can make of it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,10 +13,9 @@ const STDOUT: &str = "stdout.log";
 const STDERR: &str = "stderr.log";
 const REPORT: &str = "report.jsonl";
 const CHECKPOINTS: &str = "ckpt";
-/// `<token> <line of /proc/self/stat>`, written by the supervisor first.
-const PID: &str = "pid";
-/// `<token> <status>`, written by the supervisor last; a result that nobody has consumed yet.
-const EXIT: &str = "exit";
+/// `<token> <line of /proc/self/stat>`, then `<token> exit <status>`: who the supervisor is and how
+/// the command ended. One file for both, since making files costs more than writing them.
+const RUN: &str = "run";
 /// `<token> <reason>`, written by us before a command is stopped.
 const STOP: &str = "stop";
 
@@ -97,12 +96,12 @@ impl Folder {
 
     /// The status of the command, once it has ended and its supervisor said so.
     pub(super) fn status(&self) -> Option<i32> {
-        self.read(EXIT)?.parse().ok()
+        self.status_in(RUN)
     }
 
     /// Why an earlier process had begun to stop the command.
     pub(super) fn stop_reason(&self) -> Option<String> {
-        self.read(STOP)
+        self.lines(STOP).pop()
     }
 
     /// Notes why the command is stopped, before it is, so that whoever adopts the rest knows.
@@ -116,39 +115,21 @@ impl Folder {
         if let Some(status) = status
             && self.status().is_none()
         {
-            fs::write(self.path.join(EXIT), format!("{} {status}\n", self.token))?;
+            append(&self.path.join(RUN))?.write_all(format!("{} exit {status}\n", self.token).as_bytes())?;
         }
         let number = 1 + self.closed_attempts().count();
-        for name in [EXIT, REPORT, STDERR, STDOUT] {
+        for name in [RUN, REPORT, STDERR, STDOUT] {
             absent_is_fine(fs::rename(self.path.join(name), self.path.join(format!("{name}.{number}"))))?;
         }
-        for name in [PID, STOP] {
-            absent_is_fine(fs::remove_file(self.path.join(name)))?;
-        }
-        Ok(())
+        absent_is_fine(fs::remove_file(self.path.join(STOP)))
     }
 
     /// The exit status of every closed attempt; `None` for one that was cut off.
     pub(super) fn closed_attempts(&self) -> impl Iterator<Item = Option<i32>> {
         let closed = |number: &u32| {
-            [EXIT, STDOUT].iter().any(|name| self.path.join(format!("{name}.{number}")).exists())
+            [RUN, STDOUT].iter().any(|name| self.path.join(format!("{name}.{number}")).exists())
         };
-        (1..).take_while(closed).map(|number| self.read(&format!("{EXIT}.{number}"))?.parse().ok())
-    }
-
-    /// Removes what is of no use once the outcome is stored.
-    pub(super) fn settle(&self) {
-        for name in [PID, EXIT, STOP] {
-            let _ = fs::remove_file(self.path.join(name));
-        }
-        for name in [STDOUT, STDERR, REPORT] {
-            let path = self.path.join(name);
-            if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
-                let _ = fs::remove_file(path);
-            }
-        }
-        // Fails when something is in it, as it should.
-        let _ = fs::remove_dir(self.checkpoints());
+        (1..).take_while(closed).map(|number| self.status_in(&format!("{RUN}.{number}")))
     }
 
     /// True if the folder is new.
@@ -200,7 +181,7 @@ impl Folder {
                 }
                 return self.open_log().map(Found::Nothing);
             }
-            let leader = self.read(PID).and_then(|line| Stat::parse(&line));
+            let leader = self.lines(RUN).first().and_then(|line| Stat::parse(line));
             if let Some(supervisor) = leader.as_ref().and_then(Supervisor::adopt) {
                 return Ok(Found::Alive(supervisor));
             }
@@ -233,17 +214,21 @@ impl Folder {
 
     /// Whether a run here was that of another study, which had the same name and place.
     fn is_foreign(&self) -> bool {
-        [PID, EXIT, STOP].iter().any(|name| {
-            let text = fs::read_to_string(self.path.join(name)).unwrap_or_default();
-            text.ends_with('\n') && !text.starts_with(&format!("{} ", self.token))
-        })
+        let text = fs::read_to_string(self.path.join(RUN)).unwrap_or_default();
+        text.contains('\n') && self.lines(RUN).is_empty()
     }
 
-    /// The text after our token in a file that was written to its end.
-    fn read(&self, name: &str) -> Option<String> {
-        let text = fs::read_to_string(self.path.join(name)).ok()?;
-        let text = text.strip_suffix('\n')?.strip_prefix(&self.token)?.strip_prefix(' ')?;
-        Some(text.to_owned())
+    fn status_in(&self, name: &str) -> Option<i32> {
+        self.lines(name).iter().rev().find_map(|line| line.strip_prefix("exit ")?.parse().ok())
+    }
+
+    /// What stands behind our token in the complete lines of a file.
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path.join(name)).unwrap_or_default();
+        let complete = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        complete
+            .filter_map(|line| Some(line.strip_prefix(&self.token)?.strip_prefix(' ')?.to_owned()))
+            .collect()
     }
 }
 

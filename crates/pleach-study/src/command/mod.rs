@@ -27,10 +27,10 @@
 //!
 //! # Surviving
 //! Each trial has a folder with `config.json`, `report.jsonl`, `stdout.log`, `stderr.log` and
-//! `ckpt/`; files of earlier attempts end in a number. While a command runs there are also `pid`
-//! and, when it has ended, `exit`. A command is not killed when the process that started it dies:
-//! whoever evaluates the trial next finds it by the lock it holds on `stdout.log` and by its pid and
-//! start time, and waits for it, or takes its result. It is never run twice for one attempt.
+//! `ckpt/`; files of earlier attempts end in a number. `run` says which process runs the command
+//! (pid and start time) and how it ended. A command is not killed when the process that started it
+//! dies: whoever evaluates the trial next finds it by the lock it holds on `stdout.log` and by its pid
+//! and start time, and waits for it, or takes its result. It is never run twice for one attempt.
 //! Processes that a command leaves behind in its process group are killed when it ends.
 
 mod evaluator;
@@ -42,6 +42,7 @@ mod run;
 mod tail;
 mod template;
 
+use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ impl Command {
     /// not exist, or a value that the system could not pass on.
     pub fn new(spec: CommandSpec, parameters: &[&str]) -> Result<Self, Error> {
         let error = |message: String| Error::Command { message };
-        let arguments = template::Arguments::parse(&spec.argv, parameters).map_err(error)?;
+        let mut arguments = template::Arguments::parse(&spec.argv, parameters).map_err(error)?;
         if spec.argv.is_empty() {
             return Err(error("the command is empty; write the program and its arguments as a list".into()));
         }
@@ -138,9 +139,8 @@ impl Command {
                 cwd.display()
             )));
         }
-        if let Some(program) = arguments.program() {
-            template::check_program(program, spec.cwd.as_deref()).map_err(error)?;
-        }
+        let path = spec.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, path)| path.into());
+        arguments.find_program(path.or_else(|| env::var_os("PATH")), spec.cwd.as_deref()).map_err(error)?;
         for (name, value) in &spec.env {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 return Err(error(format!("`{name}` cannot be a variable of the environment")));

@@ -31,10 +31,10 @@ const SUPERVISOR: &str = r#"trap : HUP INT TERM
 t=$1 d=$2
 shift 2
 read -r s </proc/self/stat
-echo "$t $s" >"$d/pid"
+echo "$t $s" >>"$d/run"
 (exec "$@")
 s=$?
-echo "$t $s" >"$d/exit"
+echo "$t exit $s" >>"$d/run"
 exit $s"#;
 
 /// A process as `/proc/<pid>/stat` shows it.

@@ -1,6 +1,7 @@
 //! Arguments with `{name}` in them: parsed once, filled in for each trial, never seen by a shell.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -38,12 +39,11 @@ impl Arguments {
         Ok(Self(arguments))
     }
 
-    /// The program, unless it depends on the trial.
-    pub(super) fn program(&self) -> Option<&str> {
-        match self.0.first()?.as_slice() {
-            [Part::Text(text)] => Some(text),
-            _ => None,
-        }
+    /// Finds the program as `execvp` does, once for all trials, unless it depends on the trial.
+    pub(super) fn find_program(&mut self, path: Option<OsString>, cwd: Option<&Path>) -> Result<(), String> {
+        let Some([Part::Text(program)]) = self.0.first_mut().map(Vec::as_mut_slice) else { return Ok(()) };
+        *program = find_program(program, path, cwd)?;
+        Ok(())
     }
 
     /// The arguments of one trial.
@@ -117,8 +117,8 @@ fn parse(argument: &str) -> Result<Argument, String> {
     Ok(parts)
 }
 
-/// Whether `program` can be started from the folder `cwd`, looked up as `execvp` does.
-pub(super) fn check_program(program: &str, cwd: Option<&Path>) -> Result<(), String> {
+/// The path of `program`, seen from the folder `cwd`.
+fn find_program(program: &str, path: Option<OsString>, cwd: Option<&Path>) -> Result<String, String> {
     let executable = |path: &Path| {
         fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
@@ -128,7 +128,7 @@ pub(super) fn check_program(program: &str, cwd: Option<&Path>) -> Result<(), Str
     if program.contains('/') {
         let path = cwd.map_or_else(|| program.into(), |cwd| cwd.join(program));
         return match fs::metadata(&path) {
-            Ok(_) if executable(&path) => Ok(()),
+            Ok(_) if executable(&path) => Ok(program.to_owned()),
             Ok(_) => Err(format!(
                 "{} is not an executable file; make it one (chmod +x), or name its interpreter first",
                 path.display()
@@ -136,11 +136,11 @@ pub(super) fn check_program(program: &str, cwd: Option<&Path>) -> Result<(), Str
             Err(error) => Err(format!("the program {} cannot be run: {error}", path.display())),
         };
     }
-    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    if env::split_paths(&path).any(|folder| executable(&folder.join(program))) {
-        return Ok(());
-    }
-    Err(format!("the program {program} is not in PATH; install it, or write its path"))
+    let path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let mut found =
+        env::split_paths(&path).map(|folder| folder.join(program)).filter(|path| executable(path));
+    let found = found.find_map(|path| path.to_str().map(str::to_owned));
+    found.ok_or_else(|| format!("the program {program} is not in PATH; install it, or write its path"))
 }
 
 #[cfg(test)]
@@ -198,11 +198,12 @@ mod tests {
     fn a_program_must_exist_and_be_executable() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("script"), "").unwrap();
-        assert!(check_program("sh", None).is_ok());
-        assert!(check_program("/bin/sh", Some(folder.path())).is_ok());
-        assert!(check_program("./script", Some(folder.path())).unwrap_err().contains("chmod +x"));
-        assert!(check_program("./none", Some(folder.path())).unwrap_err().contains("cannot be run"));
-        assert!(check_program("no-such-program-here", None).unwrap_err().contains("not in PATH"));
-        assert!(check_program("", None).is_err());
+        let find = |program: &str| find_program(program, Some("/no/such:/bin".into()), Some(folder.path()));
+        assert_eq!(find("sh").as_deref(), Ok("/bin/sh"));
+        assert_eq!(find("/bin/sh").as_deref(), Ok("/bin/sh"));
+        assert!(find("./script").unwrap_err().contains("chmod +x"));
+        assert!(find("./none").unwrap_err().contains("cannot be run"));
+        assert!(find("no-such-program-here").unwrap_err().contains("not in PATH"));
+        assert!(find("").is_err());
     }
 }

@@ -54,7 +54,7 @@ fn kill(mut child: Child) {
 }
 
 fn supervisor(folder: &Path) -> Pid {
-    let line = fs::read_to_string(folder.join("pid")).unwrap();
+    let line = fs::read_to_string(folder.join("run")).unwrap();
     Pid::from_raw(line.split(' ').nth(1).unwrap().parse().unwrap()).unwrap()
 }
 
@@ -84,7 +84,7 @@ fn a_finished_command_gives_its_result() {
     let script = orphan("starts");
     fs::write(script.root.path().join("go"), "").unwrap();
     until("its end", || {
-        fs::read_to_string(script.folder().join("exit")).is_ok_and(|text| text.ends_with('\n'))
+        fs::read_to_string(script.folder().join("run")).is_ok_and(|text| text.ends_with(" exit 0\n"))
     });
     finish(&script, 1, true);
 }
@@ -117,7 +117,7 @@ fn a_parent_killed_at_any_moment_leaves_one_run() {
         "trials/000003",
         "trials/000003/config.json",
         "trials/000003/stdout.log",
-        "trials/000003/pid",
+        "trials/000003/run",
         "starts",
     ] {
         for _ in 0..4 {
