@@ -20,6 +20,7 @@ mod enclose;
 mod parse;
 #[cfg(test)]
 mod tests;
+mod violation;
 
 use crate::Error;
 
@@ -67,6 +68,11 @@ impl Expression {
     pub(crate) fn truth(&self, view: View<'_>) -> Truth {
         self.condition.at(view)
     }
+    /// How far it is from being kept at a point; 0 if it is kept.
+    pub(crate) fn violation(&self, view: View<'_>) -> f64 {
+        self.condition.violation(view, false)
+    }
+
     /// The truths that it may take in a region.
     pub(crate) fn over(&self, region: &Region<'_>) -> Truths {
         self.condition.over(region)

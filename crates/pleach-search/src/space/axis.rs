@@ -1,8 +1,9 @@
 //! One parameter, checked and ready for arithmetic: native values, cells, and the unit interval.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use super::grid::Grid;
 use crate::{Domain, Literal, Rng, Value};
@@ -13,6 +14,29 @@ const MAX_CELLS: u64 = 1 << 50;
 const MAX_LOG_INT: i64 = 1 << 40;
 /// The longest permutation; each element is a coordinate of the unit cube.
 const MAX_PERMUTATION: u32 = 1 << 16;
+
+/// The index of each option by its [`label`], which is a hash already.
+type OptionIndex = HashMap<u128, u32, BuildHasherDefault<Hashed>>;
+
+/// Takes a number that is a hash for its own hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough")]
+        let half = hash as u64;
+        self.0 = half;
+    }
+}
 
 /// A checked [`Domain`].
 ///
@@ -44,7 +68,7 @@ pub(crate) enum Axis {
     },
     Options {
         ordered: bool,
-        index: HashMap<u128, u32>,
+        index: OptionIndex,
     },
     Bool,
     Permutation {
@@ -391,7 +415,7 @@ fn options(values: &[Literal], ordered: bool) -> Result<Axis, String> {
     if u32::try_from(values.len()).is_err() {
         return Err("there may be at most 2^32 - 1 options".into());
     }
-    let mut index = HashMap::with_capacity(values.len());
+    let mut index = OptionIndex::with_capacity_and_hasher(values.len(), BuildHasherDefault::default());
     for (i, value) in (0..).zip(values) {
         let Some(label) = label(value) else {
             return Err(format!("{value} is a list; options are text, numbers or booleans"));

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::region::{Frame, Part};
+use super::repair::repair;
 use super::{Inner, Point};
 use crate::expression::View;
 use crate::{Error, Rng, Seed};
@@ -21,14 +22,16 @@ const COVER_BOXES: usize = 4096;
 /// A cover is fine enough when this part of its volume is inside for certain.
 const FINE: f64 = 0.5;
 /// Boxes examined on the way down to points: in all when a space is built, and at each draw.
-const START_NODES: usize = 262_144;
+const START_NODES: usize = 65_536;
 const DESCENT_NODES: usize = 2048;
 /// A descent draws a point in every so many boxes on its way.
 const TRY_EVERY: usize = 8;
 /// Points inside that are kept.
 const STARTS: usize = 16;
-/// Membership tests of a draw: by plain draws where most of the space is inside; by draws from the
-/// boxes, then by a descent, where it is not. The rest is for a walk.
+/// Draws that are moved inside if descents find too few points, and how many may fail.
+const REPAIRS: usize = 4;
+/// Membership tests of a draw: by draws from the boxes where most of the space is inside, and where
+/// it is not; by descents. The rest is for a walk.
 const PLAIN_TESTS: usize = 48;
 const BOX_TESTS: usize = 16;
 const DESCENT_TESTS: usize = 24;
@@ -44,6 +47,10 @@ pub(super) struct Guard {
     pub(super) starts: Vec<Point>,
     /// The constraint that the fewest examined draws kept.
     pub(super) tightest: usize,
+    /// Membership tests of a draw to be spent on the boxes and on descents; 0 where these found
+    /// nothing when the space was built.
+    box_tests: usize,
+    descent_tests: usize,
 }
 
 impl Guard {
@@ -82,19 +89,43 @@ impl Guard {
             Some(*sum)
         });
         let cumulative = sums.collect();
-        let mut guard = Self { frame, parts, cumulative, starts: inside, tightest };
-        let mut nodes = START_NODES;
-        while guard.is_tight() && guard.starts.len() < STARTS && nodes > 0 {
-            let mut round = DESCENT_NODES.min(nodes);
-            nodes -= round;
-            guard.starts.extend(guard.search(inner, &mut round, &mut usize::MAX.clone(), &mut rng));
-            nodes += round;
+        let box_tests = if is_tight { 0 } else { PLAIN_TESTS };
+        let mut guard =
+            Self { frame, parts, cumulative, starts: inside, tightest, box_tests, descent_tests: 0 };
+        if is_tight {
+            guard.find_starts(inner, &mut rng);
         }
         Ok(guard)
     }
 
-    fn is_tight(&self) -> bool {
-        self.parts.len() > 1 || self.parts[0].volume < 1.0
+    /// Finds points inside, and out by which means they are found.
+    fn find_starts(&mut self, inner: &Inner, rng: &mut Rng) {
+        for _ in 0..4 * BOX_TESTS {
+            let point = self.frame.draw(inner, self.part(rng), rng);
+            if inner.admits(&point) {
+                self.box_tests = BOX_TESTS;
+                self.starts.push(point);
+            }
+        }
+        let mut nodes = START_NODES;
+        while self.starts.len() < STARTS && nodes > 0 {
+            let mut round = DESCENT_NODES.min(nodes);
+            nodes -= round;
+            if let Some(point) = self.search(inner, &mut round, &mut usize::MAX.clone(), rng) {
+                self.descent_tests = DESCENT_TESTS;
+                self.starts.push(point);
+            }
+            nodes += round;
+        }
+        let mut failures = 0;
+        while self.starts.len() < STARTS && failures < REPAIRS {
+            let point = self.frame.draw(inner, self.part(rng), rng);
+            match repair(inner, &self.frame, point, rng) {
+                Some(point) => self.starts.push(point),
+                None => failures += 1,
+            }
+        }
+        self.starts.truncate(STARTS);
     }
 
     /// A box of the cover, drawn by volume.
@@ -106,19 +137,16 @@ impl Guard {
     /// A point inside, if draws from the boxes or a descent into one of them find it. `tests` are
     /// the membership tests that may still be made.
     pub(super) fn sample(&self, inner: &Inner, tests: &mut usize, rng: &mut Rng) -> Option<Point> {
-        for _ in 0..if self.is_tight() { BOX_TESTS } else { PLAIN_TESTS } {
+        for _ in 0..self.box_tests {
             *tests -= 1;
             let point = self.frame.draw(inner, self.part(rng), rng);
             if inner.admits(&point) {
                 return Some(point);
             }
         }
-        if !self.is_tight() {
-            return None;
-        }
-        let mut left = DESCENT_TESTS;
+        let mut left = self.descent_tests;
         let found = self.search(inner, &mut DESCENT_NODES.clone(), &mut left, rng);
-        *tests -= DESCENT_TESTS - left;
+        *tests -= self.descent_tests - left;
         found
     }
 
@@ -259,6 +287,9 @@ mod tests {
     use super::super::{Key, MEMBERSHIP_TESTS, Parameter, Space};
     use crate::{Domain, Error, Seed, Value};
 
+    const TWENTY: [&str; 20] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
+
     fn ints(names: &[&str], low: i64, high: i64) -> Vec<Parameter> {
         names.iter().map(|name| Parameter::int(name, low, high)).collect()
     }
@@ -308,16 +339,29 @@ mod tests {
                 "corner",
                 floats(&["a", "b", "c"], 0.0, 1.0),
                 vec!["a < 0.01 and b < 0.01".into(), "c < 0.01".into()],
-                400,
+                380,
             ),
-            ("band", floats(&["a", "b", "c"], 0.0, 1.0), vec![band("1e-6")], 400),
+            ("band", floats(&["a", "b", "c"], 0.0, 1.0), vec![band("1e-6")], 380),
             ("equality of floats", floats(&["a", "b", "c"], 0.0, 1.0), vec![band("0")], 300),
-            ("circle", floats(&["a", "b"], -1.0, 1.0), vec!["abs(a * a + b * b - 0.5) <= 1e-7".into()], 400),
+            ("circle", floats(&["a", "b"], -1.0, 1.0), vec!["abs(a * a + b * b - 0.5) <= 1e-7".into()], 380),
             (
                 "log",
                 vec![Parameter::log_float("a", 1e-9, 1.0), Parameter::log_int("b", 1, 1 << 30)],
                 vec!["1 <= a * b <= 1.001".into()],
                 350,
+            ),
+            ("simplex", floats(&TWENTY, 0.0, 1.0), vec![format!("{} <= 1", TWENTY.join(" + "))], 380),
+            (
+                "narrow simplex",
+                floats(&TWENTY, 0.0, 1.0),
+                vec![format!("0.999 <= {} <= 1", TWENTY.join(" + "))],
+                380,
+            ),
+            (
+                "large product",
+                TWENTY.iter().map(|name| Parameter::log_float(name, 1e-5, 1.0)).collect(),
+                vec![format!("{} >= 1e-10", TWENTY.join(" * "))],
+                380,
             ),
             (
                 "stepped",

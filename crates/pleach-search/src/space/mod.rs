@@ -7,6 +7,7 @@ mod grid;
 mod guard;
 mod point;
 mod region;
+mod repair;
 mod sample;
 mod sugar;
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) struct Part {
 /// The parameters that constraints depend on, through conditions too.
 #[derive(Debug)]
 pub(super) struct Frame {
-    parameters: Vec<usize>,
+    pub(super) parameters: Vec<usize>,
     /// The place in `parameters` of each parameter of the space; one past the end for others.
     slots: Vec<usize>,
     /// The places of the parameters that each constraint depends on.

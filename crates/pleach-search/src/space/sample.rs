@@ -14,6 +14,8 @@ const RADII: [f64; 3] = [0.1, 0.3, 1.0];
 const BISECTIONS: usize = 23;
 /// Standard deviation of a local step in the unit interval.
 const SIGMA: f64 = 0.1;
+/// Its factor after a step that led outside.
+const SHRINK: f64 = 0.85;
 
 impl Space {
     /// A random point that keeps the known constraints, with at most 64 membership tests.
@@ -81,7 +83,8 @@ impl Space {
     /// A copy with one active parameter changed, which is chosen uniformly among those with more
     /// than one value: a categorical to another option, a bool flipped, a permutation with two
     /// elements exchanged or one moved, a number by a normal step of 0.1 in the unit interval,
-    /// reflected at its ends, and by at least one value if it is discrete.
+    /// reflected at its ends, and by at least one value if it is discrete. Steps become smaller after
+    /// each that led outside.
     ///
     /// The copy keeps the known constraints, and at most 64 membership tests are made. If no change
     /// of one parameter is found that keeps them (`a + b == 10`), several change together; if none
@@ -95,14 +98,16 @@ impl Space {
         if movable.is_empty() {
             return Ok(point.clone());
         }
+        let mut sigma = SIGMA;
         for _ in 0..SINGLE_TESTS {
             let index = movable[rng.index(movable.len())];
             let mut values = point.values.to_vec();
-            values[index] = self.inner.axes[index].step(&values[index], rng);
+            values[index] = self.inner.axes[index].step(&values[index], sigma, rng);
             let changed = self.inner.assemble(values);
             if self.admits(&changed) {
                 return Ok(changed);
             }
+            sigma *= SHRINK;
         }
         if let Some(guard) = &self.inner.guard {
             for radius in RADII {
@@ -145,7 +150,7 @@ impl Space {
 
 impl Axis {
     /// A local change of a value; never the value itself, unless it is the only one.
-    fn step(&self, value: &Value, rng: &mut Rng) -> Value {
+    fn step(&self, value: &Value, sigma: f64, rng: &mut Rng) -> Value {
         match (self, value) {
             (_, Value::Bool(b)) => Value::Bool(!b),
             (Axis::Options { ordered: false, index }, Value::Choice(here)) => {
@@ -166,10 +171,10 @@ impl Axis {
                 Value::Permutation(order)
             }
             _ => match self.cells() {
-                None => self.decode(reflect(self.encode(value) + SIGMA * rng.normal())),
+                None => self.decode(reflect(self.encode(value) + sigma * rng.normal())),
                 Some(cells) => {
                     let here = self.cell_of(value);
-                    let there = self.cell_at(reflect(self.encode(value) + SIGMA * rng.normal()));
+                    let there = self.cell_at(reflect(self.encode(value) + sigma * rng.normal()));
                     let up = rng.unit() < 0.5;
                     self.value_at(match there {
                         there if there != here => there,
@@ -184,7 +189,7 @@ impl Axis {
 }
 
 /// Folds a number at 0 and 1 until it lies between them.
-fn reflect(u: f64) -> f64 {
+pub(super) fn reflect(u: f64) -> f64 {
     let folded = u.rem_euclid(2.0);
     if folded > 1.0 { 2.0 - folded } else { folded }
 }
