@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::State;
 /// What can go wrong with a study.
 ///
 /// Every error travels from the owner of a file to its clients, so these are plain values.
-#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
     /// A space, point, option or measurement is wrong.
@@ -200,7 +201,7 @@ pub enum Error {
         path: PathBuf,
         /// What the system said.
         #[serde(with = "io_text")]
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The study was closed, or its file can no longer be used after an earlier error.
     #[error("the study is closed")]
@@ -225,8 +226,29 @@ impl Error {
         Error::Refused { message: message.into() }
     }
 
+    /// Whether the file failed, rather than the request being refused.
+    pub(crate) fn is_of_file(&self) -> bool {
+        matches!(
+            self,
+            Error::Damaged { .. }
+                | Error::ReadOnly { .. }
+                | Error::DiskFull { .. }
+                | Error::Busy { .. }
+                | Error::Database { .. }
+                | Error::Io { .. }
+        )
+    }
+
+    /// The error as a client can read it: one of the search becomes its text.
+    pub(crate) fn for_wire(self) -> Self {
+        match self {
+            Error::Search(error) => Error::refused(error.to_string()),
+            other => other,
+        }
+    }
+
     pub(crate) fn io(action: &str, path: &Path, source: io::Error) -> Self {
-        Error::Io { action: action.to_owned(), path: path.to_owned(), source }
+        Error::Io { action: action.to_owned(), path: path.to_owned(), source: Arc::new(source) }
     }
 }
 
@@ -234,13 +256,17 @@ impl Error {
 mod io_text {
     use std::io;
 
+    use std::sync::Arc;
+
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(error: &io::Error, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(error: &Arc<io::Error>, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&error.to_string())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<io::Error, D::Error> {
-        Ok(io::Error::other(String::deserialize(deserializer)?))
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<io::Error>, D::Error> {
+        Ok(Arc::new(io::Error::other(String::deserialize(deserializer)?)))
     }
 }

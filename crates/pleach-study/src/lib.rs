@@ -28,23 +28,52 @@
 
 #![forbid(unsafe_code)]
 
-pub mod command;
 mod error;
+mod spec;
+mod trial;
+
+mod codec;
+mod failpoint;
+mod network;
+mod place;
+mod process;
+mod record;
+mod schema;
+mod store;
+
+mod best;
+mod engine;
+mod live;
+mod replay;
+
+mod link;
+mod owner;
+mod protocol;
+mod socket;
+
+mod doctor;
+mod reader;
+mod study;
+
+pub mod command;
 mod evaluator;
 mod optimize;
-mod reader;
-mod spec;
 mod stop;
-mod study;
-mod trial;
 mod worker;
 
+pub use doctor::Finding;
 pub use error::Error;
 pub use evaluator::{Evaluator, TrialContext};
 pub use optimize::TrialHandle;
-pub use reader::{Filter, Finding, Reader, ReportRecord, StudyInfo};
+pub use reader::{Filter, Reader, ReportRecord, StudyInfo};
 pub use spec::Spec;
 pub use stop::{Stop, Urgency};
 pub use study::{Durability, Lease, StoreOptions, Study};
 pub use trial::{Assignment, BestTrial, Evaluation, ImportRow, Progress, State, Tell, TrialRecord};
 pub use worker::{Event, Finish, RunOptions, Summary, run_workers};
+
+/// What a panic said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
+}

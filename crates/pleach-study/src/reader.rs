@@ -1,9 +1,18 @@
 //! Looking at studies without taking part.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
+use pleach_search::Space;
 use serde::{Deserialize, Serialize};
 
+use crate::best::best_trial;
+use crate::engine::pick;
+use crate::live::owned;
+use crate::place::Place;
+use crate::record::{Name, origin_text, spell};
+use crate::replay::{Purpose, replay};
+use crate::store::{Row, Store, StudyRow};
 use crate::{BestTrial, Error, Progress, Spec, State, TrialRecord};
 
 /// One study of a file.
@@ -42,21 +51,12 @@ pub struct ReportRecord {
     pub metrics: Vec<(String, f64)>,
 }
 
-/// What [`Reader::doctor`] found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// What was examined, such as `integrity` or `leases`.
-    pub check: String,
-    /// Whether all is well.
-    pub ok: bool,
-    /// What was found, and what to do about it.
-    pub message: String,
-}
-
 /// Read-only access to a file of studies, also while another process owns it, and in folders that
 /// cannot be written. Every call sees the file as of then.
 #[derive(Debug)]
-pub struct Reader {}
+pub struct Reader {
+    store: Store,
+}
 
 impl Reader {
     /// Opens a file.
@@ -64,12 +64,12 @@ impl Reader {
     /// # Errors
     /// [`Error::NoFile`], [`Error::NotAStudy`], [`Error::Newer`], [`Error::Damaged`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        todo!("{path:?}")
+        Ok(Self { store: Store::read(&Place::existing(path)?)? })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        todo!()
+        self.store.path()
     }
 
     /// All studies, by age.
@@ -77,7 +77,12 @@ impl Reader {
     /// # Errors
     /// Errors of the file.
     pub fn studies(&self) -> Result<Vec<StudyInfo>, Error> {
-        todo!()
+        let rows = self.store.studies()?;
+        let info = |row: StudyRow| {
+            let trials = self.store.counts(row.id)?.into_iter().map(|(_, count)| count).sum();
+            Ok(StudyInfo { name: row.name, method: row.spec.method, created_ms: row.created_ms, trials })
+        };
+        rows.into_iter().map(info).collect()
     }
 
     /// What a study searches, edits of the space included. Here and below the name may be left out
@@ -86,7 +91,7 @@ impl Reader {
     /// # Errors
     /// [`Error::NoStudy`], [`Error::ManyStudies`], errors of the file.
     pub fn spec(&self, name: Option<&str>) -> Result<Spec, Error> {
-        todo!("{name:?}")
+        Ok(self.study(name)?.1)
     }
 
     /// The trials that pass `filter`, by number.
@@ -94,7 +99,12 @@ impl Reader {
     /// # Errors
     /// As [`Reader::spec`]; [`Error::Damaged`] for a trial that cannot be read.
     pub fn trials(&self, name: Option<&str>, filter: &Filter) -> Result<Vec<TrialRecord>, Error> {
-        todo!("{name:?} {filter:?}")
+        let mut trials = Vec::new();
+        self.for_each(name, filter, |trial| {
+            trials.push(trial);
+            Ok::<(), Error>(())
+        })?;
+        Ok(trials)
     }
 
     /// Calls `visit` with each trial that passes `filter`, by number, without holding all at once.
@@ -105,10 +115,36 @@ impl Reader {
         &self,
         name: Option<&str>,
         filter: &Filter,
-        visit: impl FnMut(TrialRecord) -> Result<(), E>,
+        mut visit: impl FnMut(TrialRecord) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _ = visit;
-        todo!("{name:?} {filter:?}")
+        let (id, spec) = self.study(name)?;
+        let space = spec.space().map_err(Error::from)?;
+        let limit = filter.limit.unwrap_or(usize::MAX);
+        let passes = |state: State| filter.states.is_empty() || filter.states.contains(&state);
+        let from = if filter.newest { self.newest(id, filter, limit)? } else { filter.from };
+        let mut left = limit;
+        // Reading ends early by an error that is none.
+        let mut failure = None;
+        let read = self.store.each_row(id, from..u64::MAX, |number, row| {
+            if left == 0 {
+                return Err(Stop::Enough);
+            }
+            let row = row.map_err(|message| self.damaged(number, &message)).map_err(Stop::Error)?;
+            if !passes(row.state) {
+                return Ok(());
+            }
+            left -= 1;
+            let record = self.record(&spec, &space, row).map_err(Stop::Error)?;
+            visit(record).map_err(|error| {
+                failure = Some(error);
+                Stop::Enough
+            })
+        });
+        match (failure, read) {
+            (Some(error), _) => Err(error),
+            (None, Err(Stop::Error(error))) => Err(error.into()),
+            (None, Ok(()) | Err(Stop::Enough)) => Ok(()),
+        }
     }
 
     /// One trial.
@@ -116,7 +152,18 @@ impl Reader {
     /// # Errors
     /// [`Error::NoTrial`]; as [`Reader::trials`].
     pub fn trial(&self, name: Option<&str>, number: u64) -> Result<TrialRecord, Error> {
-        todo!("{name:?} {number}")
+        let (id, spec) = self.study(name)?;
+        let space = spec.space()?;
+        let mut found = None;
+        self.store.each_row(id, number..number.saturating_add(1), |number, row| {
+            let row = row.map_err(|message| self.damaged(number, &message))?;
+            found = Some(self.record(&spec, &space, row)?);
+            Ok::<(), Error>(())
+        })?;
+        match found {
+            Some(record) => Ok(record),
+            None => Err(Error::NoTrial { number, trials: self.store.next_number(id)? }),
+        }
     }
 
     /// The intermediate reports of a trial, by step.
@@ -124,7 +171,19 @@ impl Reader {
     /// # Errors
     /// [`Error::NoTrial`]; as [`Reader::trials`].
     pub fn reports(&self, name: Option<&str>, number: u64) -> Result<Vec<ReportRecord>, Error> {
-        todo!("{name:?} {number}")
+        let (id, spec) = self.study(name)?;
+        let trials = self.store.next_number(id)?;
+        if number >= trials {
+            return Err(Error::NoTrial { number, trials });
+        }
+        let named = |metrics: Vec<(Name, f64)>| {
+            metrics.iter().map(|(name, value)| (spell(name, &spec.metrics), *value)).collect()
+        };
+        let reports = self.store.reports(id, number, false)?;
+        Ok(reports
+            .into_iter()
+            .map(|(step, metrics)| ReportRecord { step, metrics: named(metrics) })
+            .collect())
     }
 
     /// The best point of a study, once one was measured.
@@ -132,7 +191,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::trials`].
     pub fn best(&self, name: Option<&str>) -> Result<Option<BestTrial>, Error> {
-        todo!("{name:?}")
+        let study = pick(&self.store, name)?;
+        let replayed = replay(&self.store, &study, Purpose::Look)?;
+        let history = replayed.search.history();
+        history.best().map(|best| best_trial(&self.store, study.id, history, best)).transpose()
     }
 
     /// How far a study is.
@@ -140,12 +202,72 @@ impl Reader {
     /// # Errors
     /// As [`Reader::trials`].
     pub fn progress(&self, name: Option<&str>) -> Result<Progress, Error> {
-        todo!("{name:?}")
+        let study = pick(&self.store, name)?;
+        let counts: BTreeMap<State, u64> = self.store.counts(study.id)?.into_iter().collect();
+        Ok(Progress { trials: counts.values().sum(), counts, best: self.best(Some(&study.name))? })
     }
 
-    /// Examines a file, also one that cannot be opened: the database, gaps and unreadable trials,
-    /// leases, lock and socket, file system, clock.
-    pub fn doctor(path: &Path) -> Vec<Finding> {
-        todo!("{path:?}")
+    /// The id of a study, and what it searches now.
+    fn study(&self, name: Option<&str>) -> Result<(i64, Spec), Error> {
+        let StudyRow { id, mut spec, .. } = pick(&self.store, name)?;
+        if let Some((_, parameters)) = self.store.revisions(id)?.pop() {
+            spec.parameters = parameters;
+        }
+        Ok((id, spec))
+    }
+
+    /// The number from which on `limit` trials pass.
+    fn newest(&self, study: i64, filter: &Filter, limit: usize) -> Result<u64, Error> {
+        let mut last = VecDeque::new();
+        self.store.each_row(study, filter.from..u64::MAX, |number, row| {
+            if row.is_ok_and(|row| filter.states.is_empty() || filter.states.contains(&row.state)) {
+                last.push_back(number);
+                if last.len() > limit {
+                    last.pop_front();
+                }
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok(last.front().copied().unwrap_or(u64::MAX))
+    }
+
+    fn record(&self, spec: &Spec, space: &Space, row: Row) -> Result<TrialRecord, Error> {
+        let Row { number, state, mut record, .. } = row;
+        let values = std::mem::take(&mut record.values);
+        let point = space.point(values).map_err(|error| self.damaged(number, &error.to_string()))?;
+        Ok(TrialRecord {
+            number,
+            state,
+            params: owned(space.literals(&point)),
+            metrics: record.named_metrics(&spec.metrics),
+            sem: record.sem,
+            cost: record.cost,
+            features: record.features,
+            failure: record.failure,
+            origin: origin_text(&record.origin),
+            attempt: record.attempt,
+            worker: record.worker,
+            created_ms: record.created_ms,
+            started_ms: record.started_ms,
+            ended_ms: record.ended_ms,
+            error: record.error,
+            peak_rss_bytes: record.peak_rss_bytes,
+        })
+    }
+
+    fn damaged(&self, number: u64, message: &str) -> Error {
+        self.store.damaged(format!("trial {number}: {message}"))
+    }
+}
+
+/// Why reading stopped.
+enum Stop {
+    Enough,
+    Error(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
     }
 }

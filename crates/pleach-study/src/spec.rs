@@ -1,7 +1,11 @@
 //! What a study searches.
 
+use std::collections::BTreeMap;
+
 use pleach_search::{Metric, Options, Parameter, Problem, Search, Seed, Space};
 use serde::{Deserialize, Serialize};
+
+use crate::Error;
 
 /// What a study searches, and how: everything its proposals depend on but the events.
 ///
@@ -46,8 +50,13 @@ impl Spec {
     /// # Errors
     /// What [`Space::new`] and [`Problem::new`] find wrong.
     pub fn problem(&self) -> Result<Problem, pleach_search::Error> {
+        Problem::new(self.space()?, self.metrics.clone())
+    }
+
+    /// The space alone.
+    pub(crate) fn space(&self) -> Result<Space, pleach_search::Error> {
         let constraints: Vec<&str> = self.constraints.iter().map(String::as_str).collect();
-        Problem::new(Space::new(self.parameters.clone(), &constraints)?, self.metrics.clone())
+        Space::new(self.parameters.clone(), &constraints)
     }
 
     /// The search before its first trial.
@@ -57,4 +66,58 @@ impl Spec {
     pub fn search(&self) -> Result<Search, pleach_search::Error> {
         Search::new(self.problem()?, &self.method, &self.options, Seed::new(self.seed))
     }
+
+    /// The name can be that of a folder and of a study on a command line.
+    pub(crate) fn check_name(&self) -> Result<(), Error> {
+        let name = &self.name;
+        let fits = !name.is_empty()
+            && name.len() <= 100
+            && !name.starts_with(['.', '-'])
+            && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control());
+        if fits {
+            return Ok(());
+        }
+        Err(Error::refused(format!(
+            "a study cannot be called {name:?}; use 1 to 100 bytes without slashes and control characters that start with neither . nor -"
+        )))
+    }
+
+    /// In which ways `other` differs, one sentence each.
+    pub(crate) fn differences(&self, other: &Spec) -> Vec<String> {
+        let mut differences = Vec::new();
+        let mut note = |what: &str, old: String, new: String| {
+            if old != new {
+                differences.push(format!("{what} was {old} and is now {new}"));
+            }
+        };
+        note("the method", self.method.clone(), other.method.clone());
+        note("the seed", self.seed.to_string(), other.seed.to_string());
+        note("the list of constraints", json(&self.constraints), json(&other.constraints));
+        note_each(&mut note, "option", &self.options, &other.options);
+        let metrics = |spec: &Spec| spec.metrics.iter().map(|m| (m.name.clone(), m.clone())).collect();
+        note_each(&mut note, "metric", &metrics(self), &metrics(other));
+        let parameters = |spec: &Spec| spec.parameters.iter().map(|p| (p.name.clone(), p.clone())).collect();
+        note_each(&mut note, "parameter", &parameters(self), &parameters(other));
+        if differences.is_empty() && self != other {
+            differences.push("parameters or metrics are in another order".into());
+        }
+        differences
+    }
+}
+
+/// Notes what differs between two tables.
+fn note_each<T: Serialize>(
+    note: &mut impl FnMut(&str, String, String),
+    kind: &str,
+    old: &BTreeMap<String, T>,
+    new: &BTreeMap<String, T>,
+) {
+    let text = |value: Option<&T>| value.map_or_else(|| "not there".into(), json);
+    for name in old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))) {
+        note(&format!("{kind} {name}"), text(old.get(name)), text(new.get(name)));
+    }
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| error.to_string())
 }

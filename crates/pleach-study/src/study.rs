@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pleach_search::{Literal, Parameter};
 
+use crate::link::{Link, unexpected};
+use crate::place::Place;
+use crate::protocol::{Answer, NextAsk, Request};
 use crate::{Assignment, Error, ImportRow, Progress, Spec, State, Tell};
 
 /// When a change is on the disk.
@@ -64,7 +68,24 @@ impl Default for StoreOptions {
 /// Clones share one handle. When the last one is dropped, trials handed out through it and not
 /// told are given back.
 #[derive(Clone, Debug)]
-pub struct Study {}
+pub struct Study {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    id: i64,
+    name: String,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.link.close(self.id) {
+            tracing::debug!(%error, "the study was not closed in order");
+        }
+    }
+}
 
 impl Study {
     /// Opens the study of `spec`, and creates file and study where they do not exist.
@@ -73,7 +94,7 @@ impl Study {
     /// [`Error::SpecDiffers`] if there is a study of that name with another spec, what
     /// [`Spec::search`] finds wrong, and what is wrong with the file.
     pub fn create(path: &Path, spec: &Spec, options: &StoreOptions) -> Result<Self, Error> {
-        todo!("{path:?} {spec:?} {options:?}")
+        Self::attach(Place::new(path)?, Request::Create(Box::new(spec.clone())), options)
     }
 
     /// Opens an existing study; its name may be left out if the file holds only one.
@@ -81,7 +102,8 @@ impl Study {
     /// # Errors
     /// [`Error::NoFile`], [`Error::NoStudy`], [`Error::ManyStudies`], and what is wrong with the file.
     pub fn open(path: &Path, name: Option<&str>, options: &StoreOptions) -> Result<Self, Error> {
-        todo!("{path:?} {name:?} {options:?}")
+        Place::existing(path)?;
+        Self::attach(Place::new(path)?, Request::Open(name.map(str::to_owned)), options)
     }
 
     /// Removes a study with all its trials from a file; its folder of trials stays.
@@ -89,22 +111,25 @@ impl Study {
     /// # Errors
     /// [`Error::NoStudy`]; [`Error::Refused`] while a worker holds a trial of it.
     pub fn remove(path: &Path, name: &str) -> Result<(), Error> {
-        todo!("{path:?} {name}")
+        Place::existing(path)?;
+        let mut link = Link::new(Place::new(path)?, &StoreOptions::default())?;
+        let removed = link.call(0, Request::Remove(name.to_owned())).map(drop);
+        link.close(0).and(removed)
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        todo!()
+        self.inner.link.place().file()
     }
 
     /// The name of the study within its file.
     pub fn name(&self) -> &str {
-        todo!()
+        &self.inner.name
     }
 
     /// The folder of a trial's files: `<file without .db>.trials/<study>/<number>`. It need not exist.
     pub fn trial_folder(&self, number: u64) -> PathBuf {
-        todo!("{number}")
+        self.inner.link.place().trials(self.name()).join(format!("{number:06}"))
     }
 
     /// Tells this study from any other that has or had its name and place: made of the time of its
@@ -118,7 +143,10 @@ impl Study {
     /// # Errors
     /// If the file or its owner cannot be reached.
     pub fn spec(&self) -> Result<Spec, Error> {
-        todo!()
+        match self.call(Request::Spec)? {
+            Answer::Spec(spec) => Ok(*spec),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Hands out up to `n` trials to `worker`: waiting ones first, then new ones with numbers below
@@ -128,7 +156,10 @@ impl Study {
     /// [`Error::Exhausted`] if the space has no new point and no trial waits; errors of the method
     /// and the file.
     pub fn ask(&self, worker: &str, n: usize, limit: Option<u64>) -> Result<Vec<Assignment>, Error> {
-        todo!("{worker} {n} {limit:?}")
+        match self.call(Request::Ask { worker: worker.to_owned(), n, limit })? {
+            Answer::Trials(trials) => Ok(trials),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Records how a trial ended and returns the state it got; on return the change is recorded as
@@ -144,7 +175,10 @@ impl Study {
     /// running, [`Error::NoTrial`], [`Error::NotRunning`], [`Error::Refused`] for values that do
     /// not fit, and errors of the file.
     pub fn tell(&self, number: u64, attempt: impl Into<Option<u32>>, tell: Tell) -> Result<State, Error> {
-        todo!("{number} {:?} {tell:?}", attempt.into())
+        match self.call(Request::Tell { number, attempt: attempt.into(), tell, ask: None })? {
+            Answer::Told { state, .. } => Ok(state),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// [`Study::tell`], then [`Study::ask`] for one trial, in one commit.
@@ -161,7 +195,11 @@ impl Study {
         worker: &str,
         limit: Option<u64>,
     ) -> Result<(State, Option<Assignment>), Error> {
-        todo!("{number} {:?} {tell:?} {worker} {limit:?}", attempt.into())
+        let ask = Some(NextAsk { worker: worker.to_owned(), limit });
+        match self.call(Request::Tell { number, attempt: attempt.into(), tell, ask })? {
+            Answer::Told { state, next } => Ok((state, next)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Records intermediate values of a running trial, and renews its lease. Returns whether to go
@@ -170,7 +208,10 @@ impl Study {
     /// # Errors
     /// [`Error::NoTrial`], and errors of the file.
     pub fn report(&self, number: u64, step: u64, metrics: BTreeMap<String, f64>) -> Result<bool, Error> {
-        todo!("{number} {step} {metrics:?}")
+        match self.call(Request::Report { number, step, metrics })? {
+            Answer::GoOn(go_on) => Ok(go_on),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Renews the leases of trials held by `worker`, and returns those it does not hold any more:
@@ -179,7 +220,10 @@ impl Study {
     /// # Errors
     /// Errors of the file.
     pub fn renew(&self, worker: &str, numbers: &[u64]) -> Result<Vec<u64>, Error> {
-        todo!("{worker} {numbers:?}")
+        match self.call(Request::Renew { worker: worker.to_owned(), numbers: numbers.to_vec() })? {
+            Answer::Numbers(lost) => Ok(lost),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Adds a trial at a point of the user's, to be handed out before new ones, and returns its number.
@@ -187,7 +231,7 @@ impl Study {
     /// # Errors
     /// [`Error::Refused`] (or [`Error::Search`]) if the point is not in the space.
     pub fn enqueue(&self, params: BTreeMap<String, Literal>) -> Result<u64, Error> {
-        todo!("{params:?}")
+        self.number(Request::Enqueue(params))
     }
 
     /// Adds trials that were evaluated elsewhere, all of them or none, and returns how many.
@@ -195,7 +239,7 @@ impl Study {
     /// # Errors
     /// [`Error::Refused`] names the first row (from 0) that does not fit.
     pub fn import(&self, rows: Vec<ImportRow>) -> Result<u64, Error> {
-        todo!("{rows:?}")
+        self.number(Request::Import(rows))
     }
 
     /// Calls a trial off. A running one ends when its worker next reports or renews.
@@ -203,7 +247,7 @@ impl Study {
     /// # Errors
     /// [`Error::Over`] if it is over, [`Error::NoTrial`].
     pub fn cancel(&self, number: u64) -> Result<(), Error> {
-        todo!("{number}")
+        self.call(Request::Cancel(number)).map(drop)
     }
 
     /// Has a trial evaluated again: a paused one goes on under its number, one that is over gets a
@@ -212,7 +256,7 @@ impl Study {
     /// # Errors
     /// [`Error::Refused`] if it is waiting or running, [`Error::NoTrial`].
     pub fn retry(&self, number: u64) -> Result<u64, Error> {
-        todo!("{number}")
+        self.number(Request::Retry(number))
     }
 
     /// Extends the space: ranges may be widened and options appended.
@@ -220,7 +264,7 @@ impl Study {
     /// # Errors
     /// [`Error::Refused`] says what may not change.
     pub fn edit_space(&self, parameters: Vec<Parameter>) -> Result<(), Error> {
-        todo!("{parameters:?}")
+        self.call(Request::EditSpace(parameters)).map(drop)
     }
 
     /// How far the study is; cheap enough to be called at every trial.
@@ -228,7 +272,10 @@ impl Study {
     /// # Errors
     /// Errors of the file.
     pub fn progress(&self) -> Result<Progress, Error> {
-        todo!()
+        match self.call(Request::Progress)? {
+            Answer::Progress(progress) => Ok(*progress),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Closes this handle and, if it was the last one and owns the file, leaves a snapshot for a
@@ -237,6 +284,40 @@ impl Study {
     /// # Errors
     /// Errors of the file; every acknowledged change is recorded even then.
     pub fn close(self) -> Result<(), Error> {
-        todo!()
+        Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.link.close(inner.id))
+    }
+
+    fn attach(place: Place, request: Request, options: &StoreOptions) -> Result<Self, Error> {
+        let mut link = Link::new(place, options)?;
+        match link.call(0, request) {
+            Ok(Answer::Study { id, name }) => Ok(Self { inner: Arc::new(Inner { link, id, name }) }),
+            other => {
+                let closed = link.close(0);
+                let answer = other?;
+                closed?;
+                Err(unexpected(&answer))
+            }
+        }
+    }
+
+    fn call(&self, request: Request) -> Result<Answer, Error> {
+        self.inner.link.call(self.inner.id, request)
+    }
+
+    fn number(&self, request: Request) -> Result<u64, Error> {
+        match self.call(request)? {
+            Answer::Number(number) => Ok(number),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends the handle as the death of its process would: nothing is given back, no snapshot is
+    /// left. For tests of what comes after.
+    #[cfg(any(test, feature = "failpoints"))]
+    pub fn crash(self) {
+        if let Some(mut inner) = Arc::into_inner(self.inner) {
+            // The database closes its log in order, which changes nothing that it holds.
+            let _ = inner.link.end(false);
+        }
     }
 }

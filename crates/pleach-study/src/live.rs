@@ -1,0 +1,571 @@
+//! One study in memory: what its owner does with each request.
+//!
+//! A method that succeeds leaves memory and database agreeing. One that refuses has changed
+//! nothing, unless it says otherwise; after one that fails for a reason of the file the owner takes
+//! the transaction back and rebuilds the study from its rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use pleach_search::{FailureClass, Literal, Measurement, Origin, Outcome, Parameter, Search};
+
+use crate::best::BestSoFar;
+use crate::process::Holder;
+use crate::record::{Name, Record};
+use crate::replay::{Purpose, Replayed, replay};
+use crate::store::{Row, Snapshot, Store, StudyRow};
+use crate::{Assignment, Error, ImportRow, Progress, Spec, State, Tell};
+
+/// For whom and when a request is carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) caller: Holder,
+    pub(crate) now: Instant,
+    /// For information in the rows only.
+    pub(crate) now_ms: i64,
+    pub(crate) max_lost: u32,
+}
+
+/// A trial that is not over.
+#[derive(Debug)]
+struct Open {
+    row: Row,
+    /// Whether the database has its row.
+    stored: bool,
+    /// When its holder must have given a sign of life, by the monotonic clock of the owner.
+    deadline: Option<Instant>,
+}
+
+impl Open {
+    fn renew(&mut self, now: Instant) {
+        self.deadline =
+            self.row.record.holder.and_then(|holder| holder.silence()).map(|silence| now + silence);
+    }
+}
+
+/// A study in memory.
+#[derive(Debug)]
+pub(crate) struct Live {
+    id: i64,
+    /// As it was created.
+    original: Spec,
+    /// With the edits of the space.
+    spec: Spec,
+    search: Search,
+    /// The state of every trial, by number.
+    states: Vec<State>,
+    counts: [u64; State::ALL.len()],
+    /// Every trial that is not over.
+    open: BTreeMap<u64, Open>,
+    /// Those to be handed out.
+    waiting: BTreeSet<u64>,
+    /// Number of events.
+    seq: u64,
+    /// Events that are part of the last snapshot.
+    snapshot_seq: u64,
+    snapshot_bytes: u64,
+    /// Whether holders that died while nobody owned the file have been looked for.
+    swept: bool,
+    best: BestSoFar,
+}
+
+impl Live {
+    pub(crate) fn load(store: &Store, study: &StudyRow, now: Instant) -> Result<Self, Error> {
+        let Replayed { spec, search, states, open, seq, snapshot_seq } =
+            replay(store, study, Purpose::Continue)?;
+        let mut counts = [0; State::ALL.len()];
+        states.iter().for_each(|&state| counts[state as usize] += 1);
+        let waiting = open.values().filter(|row| row.state == State::Waiting).map(|row| row.number).collect();
+        let open = open.into_iter().map(|(number, row)| {
+            let mut open = Open { row, stored: true, deadline: None };
+            open.renew(now);
+            (number, open)
+        });
+        Ok(Self {
+            id: study.id,
+            original: study.spec.clone(),
+            spec,
+            best: BestSoFar::of(search.history()),
+            search,
+            states,
+            counts,
+            open: open.collect(),
+            waiting,
+            seq,
+            snapshot_seq,
+            snapshot_bytes: 0,
+            swept: false,
+        })
+    }
+
+    pub(crate) fn original(&self) -> &Spec {
+        &self.original
+    }
+
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Whether a worker holds a trial.
+    pub(crate) fn is_held(&self) -> bool {
+        self.counts[State::Running as usize] > 0
+    }
+
+    /// Hands out up to `n` trials with numbers below `limit`: waiting ones, then new ones.
+    pub(crate) fn ask(
+        &mut self,
+        context: &Context<'_>,
+        worker: &str,
+        n: usize,
+        limit: u64,
+    ) -> Result<Vec<Assignment>, Error> {
+        if !self.swept {
+            self.sweep(context)?;
+        }
+        let mut numbers: Vec<u64> = self.waiting.range(..limit).take(n).copied().collect();
+        let first = self.search.history().next_number();
+        let room = usize::try_from(limit.saturating_sub(first)).unwrap_or(usize::MAX);
+        let wanted = room.min(n - numbers.len());
+        if wanted > 0 {
+            let asked = self.search.ask(wanted);
+            // The method may fail after it gave some; those count.
+            for number in first..self.search.history().next_number() {
+                self.append(context, number);
+                numbers.push(number);
+            }
+            if numbers.is_empty() {
+                asked?;
+            }
+        }
+        numbers.into_iter().map(|number| self.hand_out(context, number, worker)).collect()
+    }
+
+    /// Enters a new trial of the search as a waiting one, without writing it yet.
+    fn append(&mut self, context: &Context<'_>, number: u64) {
+        let trial = self.search.history().trial(number);
+        let record = Record::new(trial.point.values(), trial.origin.clone(), context.now_ms);
+        self.seq += 1;
+        let row = Row { number, state: State::Waiting, ask_seq: self.seq, tell_seq: None, record };
+        self.states.push(State::Waiting);
+        self.counts[State::Waiting as usize] += 1;
+        self.waiting.insert(number);
+        self.open.insert(number, Open { row, stored: false, deadline: None });
+    }
+
+    fn hand_out(&mut self, context: &Context<'_>, number: u64, worker: &str) -> Result<Assignment, Error> {
+        let open = self.open.get_mut(&number).expect("trials to be handed out are open");
+        let record = &mut open.row.record;
+        record.attempt += 1;
+        record.started_ms = Some(context.now_ms);
+        record.worker = Some(worker.to_owned());
+        record.holder = Some(context.caller);
+        let attempt = record.attempt;
+        open.renew(context.now);
+        self.write(context, number, State::Running)?;
+        let history = self.search.history();
+        Ok(Assignment {
+            number,
+            attempt,
+            seed: history.seed().child("trial", number).value(),
+            params: owned(history.space().literals(&history.trial(number).point)),
+        })
+    }
+
+    /// Gives an open trial its state, in memory and in its row.
+    fn write(&mut self, context: &Context<'_>, number: u64, state: State) -> Result<(), Error> {
+        let open = self.open.get_mut(&number).expect("only open trials change");
+        if state != State::Running {
+            open.row.record.holder = None;
+            open.deadline = None;
+        }
+        open.row.state = state;
+        if open.stored {
+            context.store.update_trial(self.id, &open.row)?;
+        } else {
+            context.store.insert_trial(self.id, &open.row)?;
+            open.stored = true;
+        }
+        let before = std::mem::replace(&mut self.states[index(number)], state);
+        self.counts[before as usize] -= 1;
+        self.counts[state as usize] += 1;
+        if state == State::Waiting {
+            self.waiting.insert(number);
+        } else {
+            self.waiting.remove(&number);
+        }
+        if state.is_final() {
+            self.open.remove(&number);
+        }
+        Ok(())
+    }
+
+    fn state(&self, number: u64) -> Result<State, Error> {
+        let trials = self.states.len() as u64;
+        if number < trials { Ok(self.states[index(number)]) } else { Err(Error::NoTrial { number, trials }) }
+    }
+
+    /// Records how a trial ended, or that its worker gives it up.
+    pub(crate) fn tell(
+        &mut self,
+        context: &Context<'_>,
+        number: u64,
+        attempt: Option<u32>,
+        tell: Tell,
+    ) -> Result<State, Error> {
+        let state = self.state(number)?;
+        if state == State::Cancelled && attempt.is_some() {
+            // Its worker cannot know yet.
+            return Ok(state);
+        }
+        if state.is_final() {
+            return Err(Error::Over { number, state });
+        }
+        let current = self.open[&number].row.record.attempt;
+        match attempt {
+            Some(attempt) if attempt < current => return Err(Error::Superseded { number, attempt, current }),
+            Some(attempt) if attempt > current => return Err(Error::NotRunning { number, state }),
+            _ => {}
+        }
+        match tell {
+            Tell::Retry => {
+                self.write(context, number, State::Waiting)?;
+                Ok(State::Waiting)
+            }
+            Tell::Paused => {
+                self.write(context, number, State::Paused)?;
+                Ok(State::Paused)
+            }
+            tell => self.finish(context, number, tell),
+        }
+    }
+
+    /// Ends an open trial.
+    fn finish(&mut self, context: &Context<'_>, number: u64, tell: Tell) -> Result<State, Error> {
+        let mut found = self.judge(context, number, tell)?;
+        let outcome = self.search.check(number, found.outcome)?;
+        if let Outcome::Failed(class) = &outcome
+            && found.state == State::Done
+        {
+            found.state = State::Failed;
+            found.failure = Some(*class);
+        }
+        self.search.tell(number, outcome)?;
+        self.best.told(self.search.history(), number);
+        self.seq += 1;
+        let open = self.open.get_mut(&number).expect("the trial is open");
+        open.row.tell_seq = Some(self.seq);
+        let record = &mut open.row.record;
+        record.ended_ms.get_or_insert(context.now_ms);
+        record.metrics = found.metrics;
+        record.sem = found.sem;
+        record.cost = found.cost;
+        record.features = found.features;
+        record.failure = found.failure;
+        record.error = found.error;
+        record.peak_rss_bytes = found.peak_rss_bytes;
+        self.write(context, number, found.state)?;
+        Ok(found.state)
+    }
+
+    /// What a tell means for this study, and for its method.
+    fn judge(&self, context: &Context<'_>, number: u64, tell: Tell) -> Result<Found, Error> {
+        let mut found = Found::default();
+        match tell {
+            Tell::Done(evaluation) => {
+                found.metrics = self.resolve(evaluation.metrics);
+                let declared = &self.spec.metrics;
+                let given =
+                    found.metrics.iter().filter(|(name, _)| matches!(name, Name::Declared(_))).count();
+                if given == declared.len() {
+                    found.state = State::Done;
+                    found.outcome = Outcome::Measured(Measurement {
+                        metrics: found.metrics.iter().take(given).map(|(_, value)| *value).collect(),
+                        sem: evaluation.sem,
+                        cost: evaluation.cost,
+                        features: evaluation.features.clone(),
+                    });
+                } else {
+                    let is_missing =
+                        |index: &usize| found.metrics.iter().all(|(name, _)| *name != Name::Declared(*index));
+                    let missing: Vec<&str> =
+                        (0..declared.len()).filter(is_missing).map(|i| declared[i].name.as_str()).collect();
+                    found.fail(
+                        FailureClass::MetricMissing,
+                        Some(format!("not reported: {}", missing.join(", "))),
+                    );
+                }
+                (found.sem, found.cost, found.features) =
+                    (evaluation.sem, evaluation.cost, evaluation.features);
+            }
+            Tell::Infeasible { reason } => {
+                found.state = State::Infeasible;
+                found.outcome = Outcome::Infeasible;
+                found.error = reason;
+            }
+            Tell::Failed { class: FailureClass::Timeout, reason, peak_rss_bytes } => {
+                found = self.judge(context, number, Tell::Timeout)?;
+                (found.error, found.peak_rss_bytes) = (reason, peak_rss_bytes);
+            }
+            Tell::Failed { class, reason, peak_rss_bytes } => {
+                found.fail(class, reason);
+                found.peak_rss_bytes = peak_rss_bytes;
+            }
+            Tell::Timeout => {
+                found.state = State::Timeout;
+                found.outcome = Outcome::Failed(FailureClass::Timeout);
+                found.metrics = self.last_report(context, number)?;
+            }
+            Tell::Pruned => {
+                found.state = State::Pruned;
+                found.metrics = self.last_report(context, number)?;
+            }
+            Tell::Lost => found.state = State::Lost,
+            Tell::Cancelled => found.state = State::Cancelled,
+            Tell::Retry | Tell::Paused => return Err(Error::refused("a finished trial is needed")),
+        }
+        Ok(found)
+    }
+
+    fn last_report(&self, context: &Context<'_>, number: u64) -> Result<Vec<(Name, f64)>, Error> {
+        let last = context.store.reports(self.id, number, true)?;
+        Ok(last.into_iter().next().map(|(_, metrics)| metrics).unwrap_or_default())
+    }
+
+    /// Metrics by index where the study declares them, in its order, then the others by name.
+    fn resolve(&self, mut metrics: BTreeMap<String, f64>) -> Vec<(Name, f64)> {
+        let problem = self.search.history().problem();
+        if let Some(value) = metrics.remove("") {
+            metrics.entry(problem.objective().name.clone()).or_insert(value);
+        }
+        let declared: Vec<_> = problem
+            .metrics()
+            .iter()
+            .enumerate()
+            .filter_map(|(i, metric)| Some((Name::Declared(i), metrics.remove(&metric.name)?)))
+            .collect();
+        declared
+            .into_iter()
+            .chain(metrics.into_iter().map(|(name, value)| (Name::Other(name), value)))
+            .collect()
+    }
+
+    /// Records intermediate values; false if the trial is not running (any more).
+    pub(crate) fn report(
+        &mut self,
+        context: &Context<'_>,
+        number: u64,
+        step: u64,
+        metrics: BTreeMap<String, f64>,
+    ) -> Result<bool, Error> {
+        if self.state(number)? != State::Running {
+            return Ok(false);
+        }
+        context.store.put_report(self.id, number, step, &self.resolve(metrics))?;
+        self.open.get_mut(&number).expect("running trials are open").renew(context.now);
+        Ok(true)
+    }
+
+    /// Renews leases, and returns the trials that the worker does not hold.
+    pub(crate) fn renew(&mut self, context: &Context<'_>, worker: &str, numbers: &[u64]) -> Vec<u64> {
+        let mut lost = Vec::new();
+        for &number in numbers {
+            match self.open.get_mut(&number) {
+                Some(open)
+                    if open.row.state == State::Running
+                        && open.row.record.worker.as_deref() == Some(worker) =>
+                {
+                    open.renew(context.now);
+                }
+                _ => lost.push(number),
+            }
+        }
+        lost
+    }
+
+    /// Adds a trial at a point of the user's.
+    pub(crate) fn enqueue(
+        &mut self,
+        context: &Context<'_>,
+        params: &BTreeMap<String, Literal>,
+    ) -> Result<u64, Error> {
+        let point = self.search.history().space().point_from_literals(params)?;
+        let number = self.search.enqueue(point)?;
+        self.append(context, number);
+        self.write(context, number, State::Waiting)?;
+        Ok(number)
+    }
+
+    /// Adds a trial that was evaluated elsewhere. If it is refused, the study must be rebuilt.
+    pub(crate) fn import(&mut self, context: &Context<'_>, row: ImportRow) -> Result<(), Error> {
+        if matches!(row.tell, Tell::Retry | Tell::Paused) {
+            return Err(Error::refused("only finished trials can be imported"));
+        }
+        let point = self.search.history().space().point_from_literals(&row.params)?;
+        let number = self.search.replay(point, Origin::Imported);
+        self.append(context, number);
+        let record = &mut self.open.get_mut(&number).expect("appended above").row.record;
+        record.started_ms = row.started_ms;
+        record.ended_ms = row.ended_ms;
+        self.finish(context, number, row.tell).map(drop)
+    }
+
+    pub(crate) fn cancel(&mut self, context: &Context<'_>, number: u64) -> Result<(), Error> {
+        let state = self.state(number)?;
+        if state.is_final() {
+            return Err(Error::Over { number, state });
+        }
+        self.finish(context, number, Tell::Cancelled).map(drop)
+    }
+
+    /// Has a trial evaluated again and returns its number, a new one if it is over.
+    pub(crate) fn retry(&mut self, context: &Context<'_>, number: u64) -> Result<u64, Error> {
+        match self.state(number)? {
+            State::Waiting => {
+                Err(Error::refused(format!("trial {number} is waiting to be evaluated already")))
+            }
+            State::Running => {
+                Err(Error::refused(format!("trial {number} is being evaluated; cancel it first")))
+            }
+            State::Paused => {
+                self.write(context, number, State::Waiting)?;
+                Ok(number)
+            }
+            _ => {
+                let point = self.search.history().trial(number).point.clone();
+                let again = self.search.enqueue(point)?;
+                self.append(context, again);
+                self.write(context, again, State::Waiting)?;
+                Ok(again)
+            }
+        }
+    }
+
+    /// Extends the space. If it is refused, the study must be rebuilt.
+    pub(crate) fn edit_space(
+        &mut self,
+        context: &Context<'_>,
+        parameters: Vec<Parameter>,
+    ) -> Result<(), Error> {
+        let constraints: Vec<&str> = self.spec.constraints.iter().map(String::as_str).collect();
+        let space = self.search.history().space().edited(parameters, &constraints)?;
+        let edited = Spec { parameters: space.parameters().to_vec(), ..self.spec.clone() };
+        self.search.edit_space(space)?;
+        self.seq += 1;
+        context.store.add_revision(self.id, self.seq, &edited.parameters)?;
+        self.spec = edited;
+        Ok(())
+    }
+
+    pub(crate) fn progress(&mut self, store: &Store) -> Result<Progress, Error> {
+        let counts = State::ALL.into_iter().map(|state| (state, self.counts[state as usize]));
+        let mut progress = Progress {
+            trials: self.states.len() as u64,
+            counts: counts.filter(|(_, count)| *count > 0).collect(),
+            best: None,
+        };
+        if let Some(best) = self.best.get(self.search.history()) {
+            progress.best = Some(crate::best::best_trial(store, self.id, self.search.history(), best)?);
+        }
+        Ok(progress)
+    }
+
+    /// Gives back what a handle holds that is being closed.
+    pub(crate) fn release(&mut self, context: &Context<'_>, client: u64) -> Result<(), Error> {
+        let held = |open: &&Open| {
+            open.row.record.holder.is_some_and(|holder| holder.client == client && holder.ends_with_handle())
+        };
+        let numbers: Vec<u64> = self.open.values().filter(held).map(|open| open.row.number).collect();
+        numbers.into_iter().try_for_each(|number| self.write(context, number, State::Waiting))
+    }
+
+    /// The running trials whose holder is gone or has been silent for too long.
+    pub(crate) fn orphans(&self, now: Instant) -> Vec<u64> {
+        let is_orphan = |open: &&Open| {
+            let overdue = open.deadline.is_some_and(|deadline| deadline < now);
+            overdue || open.row.record.holder.is_some_and(|holder| holder.is_gone())
+        };
+        self.open.values().filter(is_orphan).map(|open| open.row.number).collect()
+    }
+
+    /// Takes trials back whose holder is gone; they are handed out again before any others, or are
+    /// lost if that happened too often.
+    pub(crate) fn sweep(&mut self, context: &Context<'_>) -> Result<(), Error> {
+        for number in self.orphans(context.now) {
+            let open = self.open.get_mut(&number).expect("orphans are open");
+            open.row.record.lost += 1;
+            tracing::debug!(trial = number, lost = open.row.record.lost, "its worker is gone");
+            if open.row.record.lost < context.max_lost {
+                self.write(context, number, State::Waiting)?;
+            } else {
+                self.finish(context, number, Tell::Lost)?;
+            }
+        }
+        self.swept = true;
+        Ok(())
+    }
+
+    /// Stores the state of the method, so that less need be replayed; every so often, such that
+    /// snapshots are a small part of all that is written, or now if `now` is set.
+    pub(crate) fn keep_snapshot(&mut self, store: &Store, now: bool) -> Result<(), Error> {
+        let fresh = self.seq - self.snapshot_seq;
+        let due = fresh >= (self.snapshot_bytes / 100).max(1000);
+        if !due && !(now && fresh > 0) {
+            return Ok(());
+        }
+        let snapshot = Snapshot { seq: self.seq, data: self.search.snapshot() };
+        store.put_snapshot(self.id, &snapshot)?;
+        self.snapshot_seq = self.seq;
+        self.snapshot_bytes = snapshot.data.len() as u64;
+        Ok(())
+    }
+}
+
+/// What is recorded of a trial that ends.
+#[derive(Debug)]
+struct Found {
+    state: State,
+    outcome: Outcome,
+    metrics: Vec<(Name, f64)>,
+    sem: Option<f64>,
+    cost: Option<f64>,
+    features: Option<Vec<f64>>,
+    failure: Option<FailureClass>,
+    error: Option<String>,
+    peak_rss_bytes: Option<u64>,
+}
+
+impl Default for Found {
+    /// Nothing that a method could learn from.
+    fn default() -> Self {
+        Self {
+            state: State::Lost,
+            outcome: Outcome::Withdrawn,
+            metrics: Vec::new(),
+            sem: None,
+            cost: None,
+            features: None,
+            failure: None,
+            error: None,
+            peak_rss_bytes: None,
+        }
+    }
+}
+
+impl Found {
+    fn fail(&mut self, class: FailureClass, reason: Option<String>) {
+        self.state = State::Failed;
+        self.outcome = Outcome::Failed(class);
+        self.failure = Some(class);
+        self.error = reason;
+    }
+}
+
+/// Parameters with names of their own.
+pub(crate) fn owned(literals: Vec<(&str, Literal)>) -> Vec<(String, Literal)> {
+    literals.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("as many trials are in memory")
+}
