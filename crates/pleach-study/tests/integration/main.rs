@@ -1,4 +1,6 @@
 //! Tests that need processes and files.
 
 mod adoption;
+mod basics;
 mod command;
+mod support;
