@@ -30,7 +30,7 @@ const FUNCTIONS: &[(&str, i64, u64)] = &[
 ];
 const SEEDS: u64 = 20;
 /// Of the side of the box.
-const SIGMA: f64 = 0.3;
+const SIGMA: f64 = 0.2;
 /// A function counts as solved this close to its optimum.
 const SOLVED: f64 = 1e-8;
 
@@ -134,9 +134,7 @@ fn solved(name: &str) -> String {
 }
 
 fn ours(task: &Task) -> Result<Run> {
-    let x0: Vec<String> = task.start.iter().map(f64::to_string).collect();
     let options = Options::from([
-        ("x0".to_owned(), Literal::Text(x0.join(","))),
         ("sigma0".to_owned(), Literal::from(SIGMA)),
         ("popsize".to_owned(), Literal::from(i64::try_from(task.popsize)?)),
         ("restarts".to_owned(), Literal::from("none")),
@@ -144,7 +142,11 @@ fn ours(task: &Task) -> Result<Run> {
     let mut search = Search::new(task.problem.problem().clone(), "cmaes", &options, Seed::new(task.seed))?;
     let mut run = Run::new(task);
     for evaluation in 1..=task.evaluations {
-        let number = search.ask(1)?[0];
+        // The first mean is the first trial of the user's; pycma is given its value too.
+        let number = match evaluation {
+            1 => search.enqueue(task.problem.problem().space().decode(&task.start))?,
+            _ => search.ask(1)?[0],
+        };
         let regret = task.regret(&search.history().trial(number).point)?;
         run.see(evaluation, regret);
         search.tell(number, Outcome::Measured(Measurement::new(vec![regret])))?;
@@ -156,10 +158,11 @@ fn pycma(task: &Task, python: &std::path::Path) -> Result<(Run, String)> {
     let mut peer = peer::Dialogue::start(python, "cma_peer.py")?;
     peer.say(&json!({
         "x0": task.start, "sigma": SIGMA, "popsize": task.popsize, "seed": task.seed >> 33,
-        "evaluations": task.evaluations,
+        "evaluations": task.evaluations - 1,
     }))?;
     let mut run = Run::new(task);
-    let mut evaluation = 0;
+    run.see(1, task.regret(&task.problem.problem().space().decode(&task.start))?);
+    let mut evaluation = 1;
     loop {
         let answer = peer.hear()?;
         let Some(points) = answer["points"].as_array() else {

@@ -10,7 +10,7 @@ use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
 use crate::{Domain, Error, History, Key, Merit, Origin, Outcome, Point, Rng, Space};
 use margin::Margin;
-use run::{Plan, Run};
+use run::{Plan, Restarts, Run};
 use strategy::Sample;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -20,7 +20,7 @@ pub(super) const ENTRY: Entry = Entry {
         ("popsize", "4 + 3 ln(n)", "trials a generation in the first run"),
         ("sigma0", "0.25", "first standard deviation, as a share of every range"),
         ("start", "center", "first mean: center or random; a trial told before moves it"),
-        ("restarts", "bipop", "what follows when a run has converged: bipop or ipop"),
+        ("restarts", "bipop", "what follows when a run has converged: bipop, ipop or none"),
         ("active", "true", "whether bad samples shrink the distribution"),
     ],
     learns: true,
@@ -41,7 +41,7 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
         population: given.count("popsize", 3..=100_000)?.unwrap_or(default_population),
         sigma: given.number("sigma0", 1e-6..=1.0)?.unwrap_or(0.25),
         active: given.flag("active", true)?,
-        bipop: given.word("restarts", &["bipop", "ipop"])? == 0,
+        restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None][given.word("restarts", &["bipop", "ipop", "none"])?],
     };
     let random = given.word("start", &["center", "random"])? == 1;
     let margin = Margin::new(space);
@@ -268,7 +268,7 @@ impl Cmaes {
         self.run.strategy.confine(WIDEST);
         self.run.strategy.stretch = self.margin.stretch(&self.run.strategy);
         let next = history.next_number();
-        if self.run.record(ranked[0], next) {
+        if self.run.record(ranked[0], next) && self.plan.restarts != Restarts::None {
             let mut rng = history.seed().child("cmaes-restart", 0).rng(next);
             let mean = history.sample(&mut rng).ok().map(|point| history.space().encode(&point));
             self.run.restart(&self.plan, mean, rng.unit(), rng.unit(), &self.margin, next);

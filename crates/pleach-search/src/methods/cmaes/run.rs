@@ -16,8 +16,19 @@ pub(super) struct Plan {
     pub(super) sigma: f64,
     /// Whether weights of bad samples are negative.
     pub(super) active: bool,
-    /// Whether large and small populations alternate; else each is twice the one before.
-    pub(super) bipop: bool,
+    /// What follows when a run has converged.
+    pub(super) restarts: Restarts,
+}
+
+/// What follows when a run has converged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Restarts {
+    /// Runs of large and of small populations, as [`Run`] says.
+    Bipop,
+    /// Runs of twice the population each.
+    Ipop,
+    /// The same run goes on.
+    None,
 }
 
 /// One run of the strategy, and what the next one depends on.
@@ -171,7 +182,7 @@ impl Run {
             self.last_large = self.used;
         }
         let default = plan.population as f64;
-        let small = plan.bipop && self.used_small < self.used_large && self.large_runs > 1;
+        let small = plan.restarts == Restarts::Bipop && self.used_small < self.used_large && self.large_runs > 1;
         let (population, sigma) = if small {
             let ratio = 0.5 * self.large_population as f64 / default;
             (default * ratio.powf(u * u), plan.sigma * 10_f64.powf(-2.0 * v))
