@@ -5,21 +5,19 @@
 
 mod crash_loop;
 mod nb201_evolution;
-
+mod overhead_durable;
 mod overhead_memory;
 mod peer;
 mod record;
 mod same_cmaes;
 mod statistics;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::{Result, root};
 use record::{Log, Record, Row};
 
-pub(crate) fn client(_: &Path, _: u64) -> Result<()> {
-    Ok(())
-}
+pub(crate) use overhead_durable::client;
 
 /// A registered figure.
 struct Figure {
@@ -33,8 +31,13 @@ struct Figure {
     summarise: fn(&[Record]) -> Vec<Row>,
 }
 
-const FIGURES: &[Figure] =
-    &[overhead_memory::FIGURE, crash_loop::FIGURE, same_cmaes::FIGURE, nb201_evolution::FIGURE];
+const FIGURES: &[Figure] = &[
+    overhead_memory::FIGURE,
+    overhead_durable::FIGURE,
+    crash_loop::FIGURE,
+    same_cmaes::FIGURE,
+    nb201_evolution::FIGURE,
+];
 
 /// Arguments of `cargo xtask figure`.
 #[derive(clap::Args)]
@@ -122,14 +125,6 @@ fn scratch(name: &str) -> Result<PathBuf> {
 /// The version that runs of ours carry.
 fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
-}
-
-/// The data folder of tests and figures.
-fn data() -> Result<PathBuf> {
-    std::env::var_os("PLEACH_DATA")
-        .map(PathBuf::from)
-        .filter(|path| Path::exists(path))
-        .ok_or_else(|| "this figure reads the data folder: set PLEACH_DATA to it".into())
 }
 
 #[expect(clippy::print_stdout, reason = "data goes to stdout")]
