@@ -388,3 +388,166 @@ fn shrink(points: &mut [Summary]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FailureClass, Goal, Metric, Parameter};
+
+    /// A space of points `x` and a history to fill.
+    fn history(evaluations: usize) -> History {
+        let space = Space::new(vec![Parameter::float("x", 0.0, 100.0)], &[]).unwrap();
+        let metrics = vec![Metric::objective("loss", Goal::Min), Metric::constraint("size", Goal::Min, 2.0)];
+        History::new(Problem::new(space, metrics).unwrap(), Seed::new(1), evaluations)
+    }
+
+    fn point(history: &History, x: f64) -> Point {
+        history.space().point(vec![crate::Value::Float(x)]).unwrap()
+    }
+
+    /// Adds a trial at `x` with this outcome.
+    fn add(history: &mut History, x: f64, outcome: Outcome) -> u64 {
+        let number = history.push(point(history, x), Origin::Enqueued);
+        history.settle(number, outcome);
+        number
+    }
+
+    fn measured(loss: f64, size: f64, sem: Option<f64>) -> Outcome {
+        Outcome::Measured(Measurement { sem, ..Measurement::new(vec![loss, size]) })
+    }
+
+    #[test]
+    fn best_is_feasible_first_then_the_smallest_violation() {
+        let mut history = history(1);
+        assert_eq!(history.best(), None);
+        add(&mut history, 0.0, Outcome::Failed(FailureClass::Crashed));
+        add(&mut history, 1.0, Outcome::Infeasible);
+        assert_eq!(history.best(), None);
+        add(&mut history, 2.0, measured(0.0, 4.0, None));
+        add(&mut history, 3.0, measured(9.0, 3.0, None));
+        let best = history.best().unwrap();
+        assert_eq!((best.number, best.value, best.merit), (3, 9.0, Merit::Violating(0.5)));
+        add(&mut history, 4.0, measured(50.0, 2.0, None));
+        add(&mut history, 5.0, measured(50.0, 1.0, None));
+        let best = history.best().unwrap();
+        assert_eq!((best.number, best.value, best.merit), (4, 50.0, Merit::Feasible(50.0)));
+    }
+
+    #[test]
+    fn merits_are_in_the_stated_order() {
+        let order = [
+            Merit::Feasible(-1.0),
+            Merit::Feasible(2.0),
+            Merit::Violating(0.1),
+            Merit::Violating(7.0),
+            Merit::Infeasible,
+            Merit::Failed,
+            Merit::Withdrawn,
+        ];
+        assert!(order.is_sorted() && order.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn a_lucky_draw_does_not_win() {
+        let mut history = history(1);
+        // Ten points without noise to speak of, around 10; one lucky draw; one that was checked.
+        for i in 0..10 {
+            add(&mut history, f64::from(i), measured(10.0 + 0.1 * f64::from(i), 1.0, Some(0.01)));
+        }
+        let lucky = add(&mut history, 20.0, measured(7.0, 1.0, Some(5.0)));
+        let sure = add(&mut history, 21.0, measured(9.0, 1.0, Some(0.01)));
+        let best = history.best().unwrap();
+        assert_eq!(best.number, sure, "not {lucky}: {best:?}");
+        assert!((best.value - 9.0).abs() < 0.1, "{best:?}");
+    }
+
+    #[test]
+    fn replicates_are_compared_by_their_mean() {
+        let mut history = history(1);
+        let first = add(&mut history, 1.0, measured(5.0, 1.0, None));
+        let noisy = add(&mut history, 2.0, measured(1.0, 1.0, None));
+        for (x, loss) in [(2.0, 9.0), (2.0, 11.0), (1.0, 5.2), (1.0, 4.8)] {
+            add(&mut history, x, measured(loss, 1.0, None));
+        }
+        assert_eq!(history.merit(noisy), Some(Merit::Feasible(7.0)));
+        assert_eq!(history.replicates(noisy), [1, 2, 3]);
+        let best = history.best().unwrap();
+        assert_eq!(best.number, first, "{best:?}");
+        assert!(best.sem.is_some_and(|sem| sem > 0.0), "the noise is estimated: {best:?}");
+    }
+
+    #[test]
+    fn failed_replicates_are_not_averaged() {
+        let mut history = history(1);
+        let number = add(&mut history, 1.0, measured(5.0, 1.0, None));
+        add(&mut history, 1.0, Outcome::Failed(FailureClass::Diverged));
+        add(&mut history, 1.0, Outcome::Withdrawn);
+        assert_eq!(history.merit(number), Some(Merit::Feasible(5.0)));
+        assert_eq!(history.best().map(|best| best.value), Some(5.0));
+    }
+
+    #[test]
+    fn huge_losses_neither_overflow_nor_hide_the_noise() {
+        let mut history = history(1);
+        for (x, loss) in [(1.0, 1e300), (2.0, -1e300), (2.0, -1.5e300), (3.0, f64::MAX), (3.0, f64::MAX)] {
+            add(&mut history, x, measured(loss, 1.0, None));
+        }
+        let best = history.best().unwrap();
+        assert!(best.number == 1 && best.value.is_finite(), "{best:?}");
+
+        let mut history = self::history(1);
+        for i in 0..10 {
+            add(&mut history, f64::from(i), measured(10.0 + 0.1 * f64::from(i), 1.0, Some(0.01)));
+        }
+        add(&mut history, 30.0, measured(1e9, 1.0, Some(1.0)));
+        add(&mut history, 20.0, measured(7.0, 1.0, Some(5.0)));
+        let sure = add(&mut history, 21.0, measured(9.0, 1.0, Some(0.01)));
+        assert_eq!(history.best().unwrap().number, sure);
+    }
+
+    #[test]
+    fn best_without_noise_equals_a_scan() {
+        let mut rng = Seed::new(3).rng(0);
+        let mut history = history(1);
+        for i in 0..300 {
+            let loss = (rng.unit() * 20.0).floor();
+            let outcome = match rng.below(4) {
+                0 => Outcome::Failed(FailureClass::Timeout),
+                1 => measured(loss, 1.0 + 2.0 * rng.unit(), None),
+                _ => measured(loss, 1.0, None),
+            };
+            add(&mut history, f64::from(i) / 4.0, outcome);
+            let fast = history.best();
+            history.noisy = true;
+            assert_eq!(history.best(), fast);
+            history.noisy = false;
+        }
+    }
+
+    #[test]
+    fn a_point_is_complete_when_all_its_evaluations_are_told() {
+        let mut history = history(2);
+        let number = history.push(point(&history, 1.0), Origin::Method { detail: [].into() });
+        assert!(!history.is_complete(number) && history.merit(number).is_none());
+        history.settle(number, measured(1.0, 1.0, None));
+        assert!(!history.is_complete(number));
+        let second = history.push(point(&history, 1.0), Origin::Replicate { of: number });
+        assert!(!history.is_complete(number) && history.pending().contains(&second));
+        history.settle(second, Outcome::Withdrawn);
+        assert!(history.is_complete(number) && history.pending().is_empty());
+        assert_eq!((history.told(), history.distinct()), (&[0, 1][..], 1));
+    }
+
+    #[test]
+    fn fresh_points_use_up_a_finite_space() {
+        let space = Space::new(vec![Parameter::int("k", 0, 99)], &["k != 7"]).unwrap();
+        let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+        let mut history = History::new(problem, Seed::new(1), 1);
+        for i in 0..99 {
+            let fresh = history.fresh(&mut Seed::new(5).rng(i)).unwrap();
+            assert!(history.is_new(&fresh) && history.space().admits(&fresh));
+            history.push(fresh, Origin::Fresh);
+        }
+        assert_eq!(history.fresh(&mut Seed::new(5).rng(99)), Err(Error::Exhausted { points: 99 }));
+    }
+}

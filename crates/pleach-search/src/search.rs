@@ -135,9 +135,8 @@ impl Search {
     /// # Errors
     /// [`Error::Constraint`] if it breaks a known constraint.
     pub fn enqueue(&mut self, point: Point) -> Result<u64, Error> {
-        if !self.history.space().admits(&point) {
-            let constraint = self.history.space().constraints().collect::<Vec<_>>().join("` and `");
-            return Err(Error::Constraint { constraint });
+        if let Some(constraint) = self.history.space().broken(&point) {
+            return Err(Error::Constraint { constraint: constraint.to_owned() });
         }
         Ok(self.add(point, Origin::Enqueued))
     }
@@ -257,4 +256,144 @@ pub enum Event {
     Asked(Point, Origin),
     /// The outcome of a trial, as [`Search::tell`] recorded it.
     Told(u64, Outcome),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FailureClass, Goal, Measurement, Metric, Parameter, Value};
+
+    fn search(parameters: Vec<Parameter>, options: &[(&str, i64)]) -> Search {
+        let space = Space::new(parameters, &[]).unwrap();
+        let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+        let options = options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+        Search::new(problem, "random", &options, Seed::new(1)).unwrap()
+    }
+
+    fn bits(n: usize) -> Vec<Parameter> {
+        (0..n).map(|i| Parameter::bool(&format!("b{i}"))).collect()
+    }
+
+    fn measured(loss: f64) -> Outcome {
+        Outcome::Measured(Measurement::new(vec![loss]))
+    }
+
+    #[test]
+    fn repeated_proposals_become_fresh_points_until_none_is_left() {
+        let mut search = search(bits(3), &[]);
+        assert_eq!(search.ask(0), Ok(vec![]));
+        assert_eq!(search.ask(5).unwrap().len(), 5);
+        assert_eq!(search.ask(5).unwrap().len(), 3, "what is left of eight points");
+        assert_eq!(search.ask(1), Err(Error::Exhausted { points: 8 }));
+        let keys: std::collections::BTreeSet<_> = search.history().trials().iter().map(|t| t.key).collect();
+        assert_eq!(keys.len(), 8);
+        assert!(search.history().trials().iter().any(|trial| trial.origin == Origin::Fresh));
+    }
+
+    #[test]
+    fn replicates_follow_their_point_in_any_batch() {
+        for batch in [1, 2, 5] {
+            let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[(REPLICATES, 3)]);
+            while search.history().next_number() < 30 {
+                search.ask(batch).unwrap();
+            }
+            for trial in &search.history().trials()[..30] {
+                let first = trial.number / 3 * 3;
+                assert_eq!(trial.key, search.history().trial(first).key);
+                let is_replicate = trial.origin == Origin::Replicate { of: first };
+                assert_eq!(is_replicate, trial.number != first);
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_finite_become_diverged() {
+        let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[]);
+        let numbers = search.ask(3).unwrap();
+        for (number, value) in numbers.into_iter().zip([f64::NAN, f64::INFINITY, f64::NEG_INFINITY]) {
+            let told = search.tell(number, measured(value));
+            assert_eq!(told, Ok(&Outcome::Failed(FailureClass::Diverged)));
+        }
+        assert_eq!(search.history().best(), None);
+    }
+
+    #[test]
+    fn trials_are_told_in_any_order_but_once() {
+        let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[]);
+        search.ask(4).unwrap();
+        for number in [2, 0, 3] {
+            search.tell(number, measured(number as f64)).unwrap();
+        }
+        assert_eq!(search.history().told(), [2, 0, 3]);
+        assert!(search.history().pending().iter().eq(&[1]));
+        let message = |result: Result<&Outcome, Error>| result.unwrap_err().to_string();
+        assert_eq!(message(search.tell(2, measured(1.0))), "trial 2: it has been told before");
+        assert_eq!(message(search.tell(9, measured(1.0))), "trial 9: no such trial; the last is 3");
+        let two = Outcome::Measured(Measurement::new(vec![1.0, 2.0]));
+        assert_eq!(message(search.tell(1, two)), "trial 1: 1 metrics expected, 2 given");
+        let sem = Outcome::Measured(Measurement { sem: Some(-1.0), ..Measurement::new(vec![1.0]) });
+        assert_eq!(message(search.tell(1, sem)), "trial 1: sem must be a finite number from 0 on");
+    }
+
+    #[test]
+    fn features_have_one_length() {
+        let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[]);
+        search.ask(3).unwrap();
+        let with = |features: Vec<f64>| {
+            Outcome::Measured(Measurement { features: Some(features), ..Measurement::new(vec![1.0]) })
+        };
+        search.tell(0, measured(1.0)).unwrap();
+        search.tell(1, with(vec![1.0, 2.0])).unwrap();
+        let error = search.tell(2, with(vec![1.0])).unwrap_err();
+        assert_eq!(error.to_string(), "trial 2: 2 features expected as in earlier trials, 1 given");
+    }
+
+    #[test]
+    fn the_users_points_are_trials_of_their_own() {
+        let mut search = search(bits(2), &[(REPLICATES, 2)]);
+        let point = search.history().space().point(vec![Value::Bool(true), Value::Bool(false)]).unwrap();
+        let first = search.enqueue(point.clone()).unwrap();
+        let second = search.enqueue(point.clone()).unwrap();
+        assert_eq!(search.history().replicates(second), [first, second]);
+        assert_eq!(search.history().trial(second).origin, Origin::Enqueued);
+        while search.ask(1).is_ok() {}
+        let proposed = search.history().trials().iter().filter(|trial| trial.origin != Origin::Enqueued);
+        assert!(proposed.into_iter().all(|trial| trial.point != point), "it is not proposed again");
+        assert_eq!(search.history().next_number(), 2 + 3 * 2);
+    }
+
+    #[test]
+    fn points_that_break_a_constraint_cannot_be_enqueued() {
+        let space = Space::new(vec![Parameter::int("k", 0, 9)], &["k < 5"]).unwrap();
+        let point = space.point(vec![Value::Int(7)]).unwrap();
+        let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+        let mut search = Search::new(problem, "random", &Options::new(), Seed::new(1)).unwrap();
+        assert_eq!(search.enqueue(point), Err(Error::Constraint { constraint: "k < 5".into() }));
+    }
+
+    #[test]
+    fn events_that_do_not_fit_are_an_error() {
+        let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[]);
+        let events = [Event::Told(3, measured(1.0))];
+        assert!(matches!(search.restore(events, &[]), Err(Error::Trial { number: 3, .. })));
+    }
+
+    #[test]
+    fn unknown_methods_and_options_are_named() {
+        let space = Space::new(bits(1), &[]).unwrap();
+        let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+        let error = |name: &str, options: &[(&str, i64)]| {
+            let options = options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+            Search::new(problem.clone(), name, &options, Seed::new(1)).unwrap_err().to_string()
+        };
+        assert!(error("anneal", &[]).starts_with("no method is called anneal; there are random, sobol"));
+        assert_eq!(
+            error("random", &[("temperature", 3)]),
+            "option temperature of random: no such option; there are replicates"
+        );
+        assert_eq!(
+            error("random", &[(REPLICATES, 0)]),
+            "option replicates of random: expected a whole number from 1 on, got 0"
+        );
+    }
 }

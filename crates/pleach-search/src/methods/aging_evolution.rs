@@ -1,8 +1,9 @@
 //! Aging evolution.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
+use super::bytes::{Reader, Writer};
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
 use crate::{Error, History, Key, Merit, Point, Rng};
@@ -25,7 +26,8 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
     let sample = given.count("sample", 1..=1_000_000)?.unwrap_or(population.div_ceil(2));
     let warm_up = given.count("warm-up", 1..=1_000_000)?.unwrap_or(10);
     let _ = history;
-    Ok(Box::new(AgingEvolution { population, sample, warm_up: warm_up as u64 }))
+    let members = VecDeque::with_capacity(population + 1);
+    Ok(Box::new(AgingEvolution { population, sample, warm_up: warm_up as u64, members }))
 }
 
 /// Regularized evolution: the population is the trials told last, so that every trial dies of age;
@@ -45,60 +47,79 @@ struct AgingEvolution {
     population: usize,
     sample: usize,
     warm_up: u64,
+    /// The population, oldest first: how each point stands, and its first trial.
+    members: VecDeque<(Merit, Reverse<u64>)>,
 }
 
 impl Optimizer for AgingEvolution {
     fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
-        let population = self.population(history);
         let seed = history.seed().child(ENTRY.name, 0);
         let mut batch = HashSet::new();
         (0..n as u64)
             .map(|i| {
                 let number = history.next_number() + i;
                 let mut rng = seed.rng(number);
-                let child = if population.is_empty() || number < self.warm_up {
+                let child = if self.members.is_empty() || number < self.warm_up {
                     history.sample(&mut rng)?
                 } else {
-                    self.child(history, &population, &batch, &mut rng)?
+                    self.child(history, &batch, &mut rng)?
                 };
-                batch.insert(history.space().key(&child));
+                if n > 1 {
+                    batch.insert(history.space().key(&child));
+                }
                 Ok(child.into())
             })
             .collect()
     }
+
+    fn told(&mut self, history: &History, number: u64) {
+        let replicates = history.replicates(number);
+        let member = Reverse(replicates[0]);
+        // A point that is told once more counts as new.
+        if replicates.len() > 1 {
+            self.members.retain(|&(_, other)| other != member);
+        }
+        match history.merit(number) {
+            None | Some(Merit::Withdrawn) => {}
+            Some(merit) => self.members.push_back((merit, member)),
+        }
+        if self.members.len() > self.population {
+            self.members.pop_front();
+        }
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let mut out = Writer::new(1);
+        out.u64(self.members.len() as u64);
+        for &(merit, Reverse(number)) in &self.members {
+            out.ranking((merit, number));
+        }
+        out.finish()
+    }
+
+    fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
+        let mut from = Reader::new(1, snapshot)?;
+        self.members.clear();
+        for _ in 0..from.count()? {
+            let (merit, number) = from.ranking()?;
+            if number >= history.next_number() {
+                return Err(Error::Snapshot);
+            }
+            self.members.push_back((merit, Reverse(number)));
+        }
+        from.finish()
+    }
 }
 
 impl AgingEvolution {
-    /// The trials told last, one for each point.
-    fn population(&self, history: &History) -> Vec<(Merit, Reverse<u64>)> {
-        let mut seen = HashSet::with_capacity(self.population);
-        let mut population = Vec::with_capacity(self.population);
-        for &number in history.told().iter().rev() {
-            if population.len() == self.population {
-                break;
-            }
-            let merit = history.merit(number).expect("it is told");
-            if merit != Merit::Withdrawn && seen.insert(history.trial(number).key) {
-                population.push((merit, Reverse(number)));
-            }
-        }
-        population
-    }
-
-    fn child(
-        &self,
-        history: &History,
-        population: &[(Merit, Reverse<u64>)],
-        batch: &HashSet<Key>,
-        rng: &mut Rng,
-    ) -> Result<Point, Error> {
+    fn child(&self, history: &History, batch: &HashSet<Key>, rng: &mut Rng) -> Result<Point, Error> {
         // Tries that find the one free neighbour of 20 with probability 0.96, and those of all parents.
         const TRIES: usize = 64;
         const ALL_TRIES: usize = 1024;
         let space = history.space();
         // Among equals the newest comes first, so that plateaus are crossed.
         let mut parents: Vec<(Merit, Reverse<u64>)> =
-            (0..self.sample).map(|_| population[rng.index(population.len())]).collect();
+            (0..self.sample).map(|_| self.members[rng.index(self.members.len())]).collect();
         parents.sort_unstable();
         parents.dedup();
         let mut child = history.trial(parents[0].1.0).point.clone();

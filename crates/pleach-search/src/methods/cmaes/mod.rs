@@ -3,6 +3,8 @@
 mod margin;
 mod run;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 
@@ -168,7 +170,11 @@ impl Optimizer for Cmaes {
     }
 
     fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
-        self.run = Run::restore(&self.plan, history.space().unit_len(), &self.margin, snapshot)?;
+        let run = Run::restore(&self.plan, history.space().unit_len(), &self.margin, snapshot)?;
+        if run.trials().any(|number| number >= history.next_number()) {
+            return Err(Error::Snapshot);
+        }
+        self.run = run;
         Ok(())
     }
 }

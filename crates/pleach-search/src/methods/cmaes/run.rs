@@ -98,6 +98,12 @@ impl Run {
         self.best.map(|(_, number)| number)
     }
 
+    /// Every trial it refers to.
+    pub(super) fn trials(&self) -> impl Iterator<Item = u64> {
+        let ranked = self.guests.iter().chain(&self.best).map(|&(_, number)| number);
+        ranked.chain(self.generation.iter().copied())
+    }
+
     /// Whether a trial of the user's should be the first mean: as long as nothing was learned, the
     /// best known point is.
     pub(super) fn is_better_start(&self, merit: Merit) -> bool {
