@@ -198,7 +198,7 @@ impl Engine {
 
     fn create(&mut self, spec: &Spec) -> Reply {
         let existing = self.store.studies()?.into_iter().find(|row| row.name == spec.name);
-        let id = match existing {
+        let (id, created_ms) = match existing {
             Some(row) => {
                 self.load(row.id)?;
                 let live = &self.live[&row.id];
@@ -208,21 +208,22 @@ impl Engine {
                         differences: live.spec().differences(spec),
                     });
                 }
-                row.id
+                (row.id, row.created_ms)
             }
             None => {
                 spec.check_name()?;
                 spec.search()?;
-                self.store.add_study(spec, now_ms())?
+                let created_ms = now_ms();
+                (self.store.add_study(spec, created_ms)?, created_ms)
             }
         };
-        Ok(Answer::Study { id, name: spec.name.clone() })
+        Ok(Answer::Study { id, name: spec.name.clone(), created_ms })
     }
 
     fn open(&mut self, name: Option<&str>) -> Reply {
-        let StudyRow { id, name, .. } = pick(&self.store, name)?;
+        let StudyRow { id, name, created_ms, .. } = pick(&self.store, name)?;
         self.load(id)?;
-        Ok(Answer::Study { id, name })
+        Ok(Answer::Study { id, name, created_ms })
     }
 
     fn remove(&mut self, name: &str, caller: Holder) -> Reply {

@@ -118,7 +118,7 @@ impl Request {
 /// What the owner answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    Study { id: i64, name: String },
+    Study { id: i64, name: String, created_ms: i64 },
     Spec(Box<Spec>),
     Trials(Vec<Assignment>),
     Told { state: State, next: Option<Assignment> },

@@ -77,6 +77,7 @@ struct Inner {
     link: Link,
     id: i64,
     name: String,
+    created_ms: i64,
 }
 
 impl Drop for Inner {
@@ -135,7 +136,7 @@ impl Study {
     /// Tells this study from any other that has or had its name and place: made of the time of its
     /// creation, and without spaces.
     pub fn id(&self) -> String {
-        todo!()
+        format!("{}-{}", self.inner.created_ms, self.inner.id)
     }
 
     /// What the study searches, edits of the space included.
@@ -290,7 +291,9 @@ impl Study {
     fn attach(place: Place, request: Request, options: &StoreOptions) -> Result<Self, Error> {
         let mut link = Link::new(place, options)?;
         match link.call(0, request) {
-            Ok(Answer::Study { id, name }) => Ok(Self { inner: Arc::new(Inner { link, id, name }) }),
+            Ok(Answer::Study { id, name, created_ms }) => {
+                Ok(Self { inner: Arc::new(Inner { link, id, name, created_ms }) })
+            }
             other => {
                 let closed = link.close(0);
                 let answer = other?;

@@ -178,7 +178,7 @@ pub(crate) struct Run<'a> {
     deadline: Option<Instant>,
     max_failures: u64,
     failures: AtomicU64,
-    /// Set as soon as no more trials are to be asked for.
+    /// Why the run ends, as far as that is known.
     finish: Mutex<Option<Result<Finish, Error>>>,
     counts: Mutex<BTreeMap<State, u64>>,
     running: Mutex<BTreeMap<u64, Running>>,
@@ -276,24 +276,31 @@ impl Run<'_> {
         })
     }
 
-    /// Notes why no more trials are asked for; the first reason stands, but an error outranks it.
+    /// Notes why the run ends. An error outranks an order to end, and that a worker without work.
     fn end(&self, finish: Result<Finish, Error>) {
         if let Err(error) = &finish {
             tracing::error!(%error, "the run ends, after the trials that are under evaluation");
         }
+        let rank = |finish: &Result<Finish, Error>| match finish {
+            Ok(Finish::Trials | Finish::Exhausted) => 0,
+            Ok(_) => 1,
+            Err(_) => 2,
+        };
         let mut current = lock(&self.finish);
-        if !matches!((&*current, &finish), (Some(Err(_)), _) | (Some(Ok(_)), Ok(_))) {
+        if current.as_ref().is_none_or(|current| rank(current) < rank(&finish)) {
             *current = Some(finish);
         }
     }
 
+    /// Whether no more trials are to be started. That one worker found none left does not count:
+    /// another may still have to evaluate one again.
     fn is_ending(&self) -> bool {
         if self.stop.urgency() > Urgency::None {
             self.end(Ok(Finish::Stopped));
         } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.end(Ok(Finish::Wall));
         }
-        lock(&self.finish).is_some()
+        !matches!(*lock(&self.finish), None | Some(Ok(Finish::Trials | Finish::Exhausted)))
     }
 
     /// Waits, until `enough` or the run is ending; true if all the time has passed.

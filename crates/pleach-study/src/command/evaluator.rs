@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use pleach_search::{FailureClass, Metric};
 
@@ -42,7 +42,8 @@ impl CommandEvaluator {
 
 impl Evaluator for CommandEvaluator {
     fn evaluate(&self, assignment: &Assignment, context: &TrialContext<'_>) -> Result<Tell, Error> {
-        let folder = context.study().trial_folder(assignment.number);
+        let folder = absolute(context.study().trial_folder(assignment.number))
+            .map_err(|error| Error::io("resolve the folder of", context.study().path(), error))?;
         let job = self.job(assignment, &folder);
         let run = self.command.run(&job, &mut |reports| {
             for report in reports {

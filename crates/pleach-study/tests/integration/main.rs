@@ -4,3 +4,4 @@ mod adoption;
 mod basics;
 mod command;
 mod support;
+mod worker;
