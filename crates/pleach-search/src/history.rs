@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::space::Scan;
 use crate::{Error, Key, Measurement, Merit, Outcome, Point, Problem, Rng, Seed, Space};
 
 /// Where the point of a trial came from.
@@ -324,7 +325,10 @@ impl History {
                     return Ok(point);
                 }
             }
-            return Err(Error::Exhausted { points: self.distinct() });
+            return match space.scan(|point| self.is_new(point)) {
+                Scan::Found(point) => Ok(point),
+                Scan::Nothing | Scan::GaveUp => Err(Error::Exhausted { points: self.distinct() }),
+            };
         };
         let start = rng.below(count);
         (0..count)
@@ -341,8 +345,7 @@ impl History {
         const STARTS: usize = 4;
         let mut starts: Vec<&Point> = Vec::new();
         if self.space().constraints().next().is_some() && !self.trials.is_empty() {
-            let picks = (0..STARTS).map(|_| &self.trials[rng.index(self.trials.len())].point);
-            starts = picks.filter(|point| self.space().admits(point)).collect();
+            starts = (0..STARTS).map(|_| &self.trials[rng.index(self.trials.len())].point).collect();
         }
         self.space().sample(rng, &starts)
     }

@@ -9,6 +9,7 @@ mod point;
 mod region;
 mod repair;
 mod sample;
+mod scan;
 mod sugar;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use guard::Guard;
 pub(crate) use axis::{Axis, option_list, whole};
 pub use domain::{Domain, Parameter};
 pub use point::{Key, Point};
+pub(crate) use scan::Scan;
 
 /// A checked list of parameters with known constraints. Cloning is cheap.
 #[derive(Clone, Debug)]

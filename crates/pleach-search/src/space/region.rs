@@ -25,21 +25,24 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// The frame of the parameters that constraints depend on.
     pub(super) fn new(inner: &Inner) -> Self {
-        let count = inner.axes.len();
-        let closures: Vec<Vec<bool>> =
-            inner.constraints.iter().map(|constraint| closure(inner, constraint)).collect();
-        let parameters: Vec<usize> =
-            (0..count).filter(|&i| closures.iter().any(|closure| closure[i])).collect();
-        let mut slots = vec![parameters.len(); count];
+        let closures: Vec<Vec<bool>> = inner.constraints.iter().map(|c| closure(inner, c)).collect();
+        Self::of(inner, (0..inner.axes.len()).filter(|&i| closures.iter().any(|closure| closure[i])))
+    }
+
+    /// A frame of some parameters, among them all that constraints depend on.
+    pub(super) fn of(inner: &Inner, parameters: impl Iterator<Item = usize>) -> Self {
+        let parameters: Vec<usize> = parameters.collect();
+        let mut slots = vec![parameters.len(); inner.axes.len()];
         for (slot, &parameter) in parameters.iter().enumerate() {
             slots[parameter] = slot;
         }
-        let needed = closures
-            .iter()
-            .map(|closure| (0..count).filter(|&i| closure[i]).map(|i| slots[i]).collect())
-            .collect();
-        Self { parameters, slots, needed }
+        let needed = inner.constraints.iter().map(|constraint| {
+            let closure = closure(inner, constraint);
+            (0..closure.len()).filter(|&i| closure[i]).map(|i| slots[i]).collect()
+        });
+        Self { needed: needed.collect(), parameters, slots }
     }
 
     /// The whole space; the number of a constraint if that is kept nowhere.
@@ -96,6 +99,34 @@ impl Frame {
             child.volume *= inner.axes[self.parameters[slot]].width(half) / width;
             child
         }))
+    }
+
+    /// Halves a box along the widest side of several cells whose parameter exists there; if there is
+    /// none, whose parameter may exist.
+    pub(super) fn split_cells(&self, inner: &Inner, part: &Part) -> Option<[Part; 2]> {
+        let exists = self.exists(inner, &part.sides);
+        let width = |slot: usize| inner.axes[self.parameters[slot]].width(part.sides[slot]);
+        let several = |slot: &usize| matches!(part.sides[*slot], Side::Cells { first, last } if first < last);
+        let possible =
+            (0..part.sides.len()).filter(several).filter(|&slot| exists[slot].contains(Truth::True));
+        let is_certain = |slot: usize| exists[slot] == Truths::only(Truth::True);
+        let slot = possible
+            .max_by(|&a, &b| is_certain(a).cmp(&is_certain(b)).then(width(a).total_cmp(&width(b))))?;
+        let halves = inner.axes[self.parameters[slot]].halves(part.sides[slot])?;
+        Some(halves.map(|half| {
+            let mut child = part.clone();
+            child.sides[slot] = half;
+            child
+        }))
+    }
+
+    /// Whether a parameter that may exist in a box is continuous there.
+    pub(super) fn is_continuous(&self, inner: &Inner, part: &Part) -> bool {
+        let exists = self.exists(inner, &part.sides);
+        let sides = part.sides.iter().zip(&exists);
+        sides
+            .into_iter()
+            .any(|(side, exists)| matches!(side, Side::Reals { .. }) && exists.contains(Truth::True))
     }
 
     /// Whether any point of a box decides for all of it: the sides that its open constraints depend

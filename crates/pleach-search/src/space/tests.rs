@@ -307,3 +307,40 @@ fn conditions_follow_their_dependences() {
     assert_eq!(active([true, true, true, false]), [false, true, true, true]);
     assert_eq!(active([true, false, false, false]), [false, false, true, true], "absent is not active");
 }
+
+#[test]
+fn parameters_are_read_and_written_as_tables() {
+    let check = |text: &str, expected: Result<Parameter, &str>| {
+        let got: Result<Parameter, _> = serde_json::from_str(text);
+        match (got, expected) {
+            (Ok(got), Ok(expected)) => {
+                assert_eq!(got, expected);
+                let written = serde_json::to_string(&got).unwrap();
+                assert_eq!(serde_json::from_str::<Parameter>(&written).unwrap(), expected, "{written}");
+            }
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{text}: {error}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        }
+    };
+    check(r#"{"name": "x", "type": "float", "low": 0, "high": 1}"#, Ok(Parameter::float("x", 0.0, 1.0)));
+    check(
+        r#"{"name": "x", "type": "float", "low": 1e-5, "high": 1, "log": true}"#,
+        Ok(Parameter::log_float("x", 1e-5, 1.0)),
+    );
+    check(
+        r#"{"name": "n", "type": "int", "low": 1, "high": 8, "when": "x > 0"}"#,
+        Ok(Parameter::int("n", 1, 8).when("x > 0")),
+    );
+    check(
+        r#"{"name": "c", "type": "choice", "values": ["a", 1, 0.5, true]}"#,
+        Ok(Parameter::choice(
+            "c",
+            [Literal::from("a"), Literal::Int(1), Literal::Float(0.5), Literal::Bool(true)],
+        )),
+    );
+    check(r#"{"name": "b", "type": "bool"}"#, Ok(Parameter::bool("b")));
+    check(r#"{"name": "p", "type": "permutation", "n": 8}"#, Ok(Parameter::permutation("p", 8)));
+    check(r#"{"name": "n", "type": "int", "low": 1, "high": 8, "stpe": 2}"#, Err("unknown field `stpe`"));
+    check(r#"{"name": "n", "type": "int", "low": 1}"#, Err("missing field `high`"));
+    check(r#"{"name": "n", "type": "normal", "low": 1}"#, Err("unknown variant `normal`"));
+}
