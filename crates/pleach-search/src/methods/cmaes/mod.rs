@@ -43,7 +43,8 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
         population: given.count("popsize", 3..=100_000)?.unwrap_or(default_population),
         sigma: given.number("sigma0", 1e-6..=1.0)?.unwrap_or(0.25),
         active: given.flag("active", true)?,
-        restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None][given.word("restarts", &["bipop", "ipop", "none"])?],
+        restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None]
+            [given.word("restarts", &["bipop", "ipop", "none"])?],
     };
     let random = given.word("start", &["center", "random"])? == 1;
     let margin = Margin::new(space);

@@ -188,7 +188,8 @@ impl Run {
             self.last_large = self.used;
         }
         let default = plan.population as f64;
-        let small = plan.restarts == Restarts::Bipop && self.used_small < self.used_large && self.large_runs > 1;
+        let small =
+            plan.restarts == Restarts::Bipop && self.used_small < self.used_large && self.large_runs > 1;
         let (population, sigma) = if small {
             let ratio = 0.5 * self.large_population as f64 / default;
             (default * ratio.powf(u * u), plan.sigma * 10_f64.powf(-2.0 * v))

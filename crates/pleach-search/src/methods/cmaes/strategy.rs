@@ -204,13 +204,13 @@ impl Strategy {
         self.sigma *= change.min(1.0).exp();
     }
 
-    /// Keeps the mean in the unit cube and every deviation below `widest`.
+    /// Keeps the mean in the unit cube, every deviation below `widest`, and some deviation above what
+    /// rounding swallows.
     pub(super) fn confine(&mut self, widest: f64) {
+        const NARROWEST: f64 = 1e-12;
         self.mean.iter_mut().for_each(|m| *m = m.clamp(0.0, 1.0));
         let largest = (0..self.mean.len()).map(|i| self.deviation(i)).fold(0.0, f64::max);
-        if largest > widest {
-            self.sigma *= widest / largest;
-        }
+        self.sigma *= largest.clamp(NARROWEST, widest) / largest;
     }
 
     /// Whether no coordinate moves any more but by its margin.

@@ -67,7 +67,7 @@ fn discrete_coordinates_never_freeze() {
     ];
     let space = Space::new(parameters, &[]).unwrap();
     let margin = Margin::new(&space);
-    let plan = Plan { population: 8, sigma: 1e-12, active: true, bipop: true };
+    let plan = Plan { population: 8, sigma: 1e-12, active: true, restarts: Restarts::Bipop };
     let run = Run::first(&plan, vec![0.5, 0.93, 0.41, 0.77], &margin, 0);
     let home = space.decode(&run.strategy.mean);
     // α = 1/32; 20,000 draws: 5 standard errors of a share of 1/32 are 0.006.
@@ -99,7 +99,7 @@ fn runs_restart_with_more_trials_a_generation() {
     // A plateau ends a run; the second large run has twice the population.
     let space = Space::new(floats(2), &[]).unwrap();
     let margin = Margin::new(&space);
-    let plan = Plan { population: 6, sigma: 0.2, active: true, bipop: true };
+    let plan = Plan { population: 6, sigma: 0.2, active: true, restarts: Restarts::Bipop };
     let mut run = Run::first(&plan, vec![0.5; 2], &margin, 0);
     let mut populations = Vec::new();
     for number in 0..3000 {
@@ -118,10 +118,20 @@ fn runs_restart_with_more_trials_a_generation() {
 }
 
 #[test]
+fn a_run_without_restarts_goes_on_at_its_optimum() {
+    let mut search = search(floats(2), &[("restarts", "none".into())], 1);
+    let least = minimise(&mut search, 20_000, |x| x.iter().map(|u| (u - 0.3).powi(2)).sum());
+    assert!(least < 1e-25, "{least:e}");
+    let history = search.history();
+    let last = history.space().encode(&history.trials().last().unwrap().point);
+    assert!(last.iter().all(|u| (u - 0.3).abs() < 1e-6), "{last:?}");
+}
+
+#[test]
 fn late_trials_of_an_earlier_run_are_left_out() {
     let space = Space::new(floats(2), &[]).unwrap();
     let margin = Margin::new(&space);
-    let plan = Plan { population: 6, sigma: 0.2, active: true, bipop: true };
+    let plan = Plan { population: 6, sigma: 0.2, active: true, restarts: Restarts::Bipop };
     let mut run = Run::first(&plan, vec![0.5; 2], &margin, 0);
     run.restart(&plan, None, 0.5, 0.5, &margin, 40);
     assert!((30..40).all(|number| !run.collect(number)));
@@ -155,7 +165,10 @@ fn options_are_checked() {
         error("popsize", 2.into()),
         "option popsize of cmaes: expected a whole number from 3 to 100000, got 2"
     );
-    assert_eq!(error("restarts", "no".into()), "option restarts of cmaes: expected bipop or ipop, got no");
+    assert_eq!(
+        error("restarts", "no".into()),
+        "option restarts of cmaes: expected bipop or ipop or none, got no"
+    );
     assert_eq!(error("active", 1.into()), "option active of cmaes: expected true or false, got 1");
     assert_eq!(
         error("sigma", 1.into()),
