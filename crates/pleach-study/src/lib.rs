@@ -58,6 +58,7 @@ mod study;
 pub mod command;
 mod evaluator;
 mod optimize;
+mod simulated;
 mod stop;
 mod worker;
 
@@ -67,6 +68,7 @@ pub use evaluator::{Evaluator, TrialContext};
 pub use optimize::TrialHandle;
 pub use reader::{Filter, Reader, ReportRecord, StudyInfo};
 pub use spec::Spec;
+pub use simulated::run_simulated;
 pub use stop::{Stop, Urgency};
 pub use study::{Durability, Lease, StoreOptions, Study};
 pub use trial::{Assignment, BestTrial, Evaluation, ImportRow, Progress, State, Tell, TrialRecord};

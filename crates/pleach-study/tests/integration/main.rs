@@ -3,5 +3,6 @@
 mod adoption;
 mod basics;
 mod command;
+mod simulated;
 mod support;
 mod worker;
