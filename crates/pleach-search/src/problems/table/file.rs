@@ -19,7 +19,11 @@ pub(crate) const ENTRY: Entry = Entry {
             "those of the space, or all left of the first metric",
             "names of the parameter columns, separated by commas",
         ),
-        ("time", "none", "the column of recorded seconds, for simulated time"),
+        (
+            "time",
+            "none",
+            "the column of recorded seconds, which is the cost of a trial and, with `simulate`, how long it takes",
+        ),
         REPLICATE,
         function::NOISE,
         function::SEED,

@@ -11,6 +11,8 @@ use pleach_study::{Assignment, Evaluation, Evaluator, Tell, TrialContext};
 pub(crate) struct Builtin {
     name: &'static str,
     problem: TestProblem,
+    /// Whether trials take the time that was recorded, in simulated time.
+    pub(crate) simulate: bool,
 }
 
 impl Builtin {
@@ -25,7 +27,7 @@ impl Builtin {
         let entry = problem(name)?;
         let read = |path: &str| std::fs::read(folder.join(path));
         let problem = entry.build(&Setup { options, metrics, space, read: &read })?;
-        Ok(Self { name: entry.name, problem })
+        Ok(Self { name: entry.name, problem, simulate: false })
     }
 
     /// Its registered name.
@@ -64,8 +66,9 @@ impl Builtin {
     }
 }
 
-impl Evaluator for &Builtin {
-    fn evaluate(&self, assignment: &Assignment, _: &TrialContext<'_>) -> Result<Tell, pleach_study::Error> {
+impl Builtin {
+    /// What came of a trial.
+    pub(crate) fn tell(&self, assignment: &Assignment) -> Result<Tell, pleach_study::Error> {
         let point = self.point(&assignment.params)?;
         Ok(match self.problem.evaluate(&point, assignment.number) {
             Outcome::Measured(measurement) => Tell::Done(self.evaluation(&point, measurement)),
@@ -73,5 +76,11 @@ impl Evaluator for &Builtin {
             Outcome::Failed(class) => Tell::Failed { class, reason: None, peak_rss_bytes: None },
             Outcome::Withdrawn => Tell::Cancelled,
         })
+    }
+}
+
+impl Evaluator for &Builtin {
+    fn evaluate(&self, assignment: &Assignment, _: &TrialContext<'_>) -> Result<Tell, pleach_study::Error> {
+        self.tell(assignment)
     }
 }

@@ -244,6 +244,14 @@ fn builtin_of(
                 .help("`pleach list problems` names those that are built in"));
         }
     };
+    let simulate = match options.remove("simulate") {
+        None => false,
+        Some(Literal::Bool(simulate)) => simulate,
+        Some(_) => {
+            let span = source.value(&["problem", "simulate"]).unwrap_or_default();
+            return Err(Fault::usage("simulate is true or false").at(source, span, ""));
+        }
+    };
     let offered = problem(&name).map_err(explain)?.metrics;
     let metrics: Vec<Metric> = file
         .objective
@@ -266,7 +274,9 @@ fn builtin_of(
         let constraints: Vec<&str> = file.constraints.known.iter().map(String::as_str).collect();
         Some(Space::new(parameters, &constraints).map_err(explain)?)
     };
-    Builtin::new(&name, &options, &metrics, space.as_ref(), folder).map_err(explain)
+    let mut builtin = Builtin::new(&name, &options, &metrics, space.as_ref(), folder).map_err(explain)?;
+    builtin.simulate = simulate;
+    Ok(builtin)
 }
 
 /// Method, seed and options of `[search]`.

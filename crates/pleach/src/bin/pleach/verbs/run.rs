@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::Args;
 use pleach_study::{
-    Event, Finish, Lease, RunOptions, State, Stop, Study, Summary, Tell, Urgency, run_workers,
+    Event, Finish, Lease, RunOptions, State, Stop, Study, Summary, Tell, Urgency, run_simulated, run_workers,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::answer;
-use crate::experiment::{Experiment, Limits};
+use crate::experiment::{Experiment, Limits, Work};
 use crate::fault::{Exit, Fault};
 use crate::progress::Display;
 use crate::storage::{Target, Where};
@@ -133,7 +133,24 @@ impl Run {
             let (ended, end) = channel::<()>();
             let display = &display;
             scope.spawn(move || watch(study, stop, display, &end));
-            let summary = run_workers(study, &*evaluator, &options, &observe);
+            let summary = match &experiment.work {
+                Work::Builtin(builtin) if builtin.simulate => {
+                    run_simulated(study, &|trial| builtin.tell(trial), &options, &observe).map(
+                        |(summary, seconds)| {
+                            let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                            let n = options.workers;
+                            let text = format!(
+                                "simulated time of {n} worker{}: {}",
+                                if n == 1 { "" } else { "s" },
+                                show_duration(time)
+                            );
+                            show(&|display| display.note(&text));
+                            summary
+                        },
+                    )
+                }
+                _ => run_workers(study, &*evaluator, &options, &observe),
+            };
             drop(ended);
             summary
         });
