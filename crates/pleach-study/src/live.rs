@@ -274,6 +274,7 @@ impl Live {
         match tell {
             Tell::Done(evaluation) => {
                 found.metrics = self.resolve(evaluation.metrics);
+                found.error = evaluation.note;
                 let declared = &self.spec.metrics;
                 let given =
                     found.metrics.iter().filter(|(name, _)| matches!(name, Name::Declared(_))).count();

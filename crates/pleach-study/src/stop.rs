@@ -65,7 +65,7 @@ mod tests {
         let stop = Stop::new();
         assert!(!stop.wait(Duration::ZERO));
         let other = stop.clone();
-        let waiter = std::thread::spawn(move || other.wait(Duration::from_secs(60)));
+        let waiter = std::thread::spawn(move || other.wait(Duration::from_mins(1)));
         assert_eq!(stop.request(), Urgency::Drain);
         assert!(waiter.join().unwrap());
         assert_eq!(stop.request(), Urgency::Kill);

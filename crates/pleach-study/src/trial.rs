@@ -105,6 +105,9 @@ pub struct Evaluation {
     /// Features of the point known only after the evaluation, of one length for all trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<f64>>,
+    /// What else there is to say, kept as [`TrialRecord::error`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl From<f64> for Evaluation {

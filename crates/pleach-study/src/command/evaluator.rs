@@ -130,10 +130,15 @@ impl CommandEvaluator {
             }
             return failed(FailureClass::MetricMissing, reason, None);
         }
-        let Reports { last, intermediate, .. } = run.reports;
+        let Reports { last, intermediate, warnings, .. } = run.reports;
         let mut metrics = intermediate;
         metrics.extend(last.metrics);
-        Tell::Done(Evaluation { metrics, sem: last.sem, cost: last.cost, features: last.features })
+        let values = self.metrics.iter().map(|metric| (&metric.name, metrics[&metric.name]));
+        let diverged =
+            values.filter(|(_, value)| !value.is_finite()).map(|(name, value)| format!("{name} is {value}"));
+        let notes: Vec<String> = diverged.chain(warnings).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        Tell::Done(Evaluation { metrics, sem: last.sem, cost: last.cost, features: last.features, note })
     }
 
     /// A command that failed: again after a pause, while its retries last.

@@ -125,7 +125,9 @@ impl Command {
     /// # Errors
     /// [`Error::Command`] for an empty command, a name that is not a parameter, a program that does
     /// not exist, or a value that the system could not pass on.
-    pub fn new(spec: CommandSpec, parameters: &[&str]) -> Result<Self, Error> {
+    pub fn new(mut spec: CommandSpec, parameters: &[&str]) -> Result<Self, Error> {
+        // The folder of `experiment.toml` is written as an empty path.
+        spec.cwd = spec.cwd.filter(|cwd| !cwd.as_os_str().is_empty());
         let error = |message: String| Error::Command { message };
         let mut arguments = template::Arguments::parse(&spec.argv, parameters).map_err(error)?;
         if spec.argv.is_empty() {

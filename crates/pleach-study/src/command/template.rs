@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, absolute};
 
 /// Names that every command may use besides the parameters of its space.
 pub(super) const NAMES: [&str; 6] = ["config_json_path", "report_path", "ckpt_dir", "study", "trial", "seed"];
@@ -139,7 +139,7 @@ fn find_program(program: &str, path: Option<OsString>, cwd: Option<&Path>) -> Re
     let path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut found =
         env::split_paths(&path).map(|folder| folder.join(program)).filter(|path| executable(path));
-    let found = found.find_map(|path| path.to_str().map(str::to_owned));
+    let found = found.find_map(|path| absolute(path).ok()?.to_str().map(str::to_owned));
     found.ok_or_else(|| format!("the program {program} is not in PATH; install it, or write its path"))
 }
 

@@ -57,7 +57,7 @@ impl Builtin {
         let Measurement { metrics, sem, cost, features } = measurement;
         let named = self.metrics().iter().map(|metric| metric.name.clone()).zip(metrics);
         let extras = self.problem.extras(point).into_iter().map(|(name, value)| (name.to_owned(), value));
-        Evaluation { metrics: named.chain(extras).collect(), sem, cost, features }
+        Evaluation { metrics: named.chain(extras).collect(), sem, cost, features, note: None }
     }
 
     /// Another way to write a point, if the problem has one that its field knows.

@@ -253,6 +253,7 @@ impl State {
                 sem: tell.sem,
                 cost: tell.cost,
                 features: tell.features,
+                note: None,
             }),
             (None, Some(status)) => status.tell(tell.reason),
             _ => return Err("a trial is told either `metrics` or a `status`".into()),

@@ -132,7 +132,7 @@ impl Tell {
                 metrics,
                 sem: self.sem,
                 cost: self.cost,
-                features: None,
+                ..Evaluation::default()
             }));
         };
         if !metrics.is_empty() {
