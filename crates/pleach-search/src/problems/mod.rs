@@ -1,7 +1,7 @@
 //! Problems that evaluate themselves: functions with known minima, and tables of recorded
 //! evaluations.
 //!
-//! A problem is built by name from [`PROBLEMS`] with [`Options`], as an experiment file gives them.
+//! A problem is built by name from [`PROBLEMS`] with [`Options`](crate::Options), as an experiment file gives them.
 //! Nothing here opens a file: tables are read through [`Setup::read`].
 //!
 //! ```
