@@ -122,7 +122,8 @@ impl Diagnostic for Fault {
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
-        Self { quiet, ..Self::failed(format!("cannot write to the standard output: {error}")) }
+        let exit = if quiet { Exit::Done } else { Exit::Failed };
+        Self { exit, quiet, ..Self::failed(format!("cannot write to the standard output: {error}")) }
     }
 }
 

@@ -81,7 +81,8 @@ fn show(fault: Fault) {
     let terminal = std::io::stderr().is_terminal();
     let _ = miette::set_hook(Box::new(move |_| {
         let handler = miette::MietteHandlerOpts::new().terminal_links(false).context_lines(1);
-        let handler = if terminal { handler } else { handler.color(false).width(100) };
+        // Whoever reads a log wraps its lines as they like.
+        let handler = if terminal { handler } else { handler.color(false).wrap_lines(false) };
         Box::new(handler.build())
     }));
     let report = miette::Report::new(fault);

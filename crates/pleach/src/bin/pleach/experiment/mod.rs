@@ -65,10 +65,7 @@ pub(crate) struct Limits {
 impl Experiment {
     /// Reads and checks a file.
     pub(crate) fn load(path: &Path) -> Result<Self, Fault> {
-        let folder = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let stem =
             path.file_stem().map_or_else(|| "study".into(), |stem| stem.to_string_lossy().into_owned());
         Self::parse(Source::read(path)?, &folder, &stem)
@@ -199,7 +196,7 @@ fn work_of(
             }
             let defaults = CommandSpec::new(trial.command.get_ref().0.clone());
             let command = CommandSpec {
-                cwd: Some(folder.to_owned()),
+                cwd: Some(if folder == Path::new("") { ".".into() } else { folder.to_owned() }),
                 env: trial.env.0.clone(),
                 stdin: match trial.stdin {
                     Some(raw::Stdin::Config) => Stdin::Config,

@@ -1,0 +1,158 @@
+//! `pleach best`, `ls`, `show`, `logs`, `export`, `study ls`, `doctor`: texts and JSON.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use serde_json::Value as Json;
+
+use crate::bench::{BRANIN, Bench, shell};
+
+/// A study of commands that is done.
+fn done() -> Bench {
+    let bench = shell();
+    bench.ok(&["run", "e.toml"]);
+    bench
+}
+
+fn keys(json: &Json) -> Vec<&str> {
+    json.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+const TRIAL_KEYS: [&str; 16] = [
+    "number",
+    "state",
+    "params",
+    "metrics",
+    "sem",
+    "cost",
+    "features",
+    "failure",
+    "origin",
+    "attempt",
+    "worker",
+    "created_ms",
+    "started_ms",
+    "ended_ms",
+    "error",
+    "peak_rss_bytes",
+];
+
+#[test]
+fn json_shapes_are_as_documented() {
+    let bench = done();
+    let best = bench.json(&["best", "e.toml", "--json"]);
+    assert_eq!(keys(&best), ["study", "best"]);
+    assert_eq!(keys(&best["best"]), ["number", "value", "sem", "feasible", "params", "metrics"]);
+    let ls = bench.ok(&["ls", "e.toml", "--json"]);
+    assert_eq!(ls.lines().count(), 6);
+    let first: Json = serde_json::from_str(ls.lines().next().unwrap()).unwrap();
+    assert_eq!(keys(&first), TRIAL_KEYS);
+    assert_eq!(keys(&first["metrics"]), ["loss", "size", "extra"]);
+    let show = bench.json(&["show", "e.toml", "0", "--json"]);
+    assert_eq!(keys(&show), [&TRIAL_KEYS[..], &["reports"]].concat());
+    assert_eq!(keys(&show["reports"][0]), ["step", "metrics"]);
+    let studies = bench.json(&["study", "ls", "e.toml", "--json"]);
+    assert_eq!(keys(&studies), ["name", "method", "trials", "counts", "best", "created_ms"]);
+    let logs = bench.json(&["logs", "e.toml", "3", "--json"]);
+    assert_eq!(keys(&logs), ["folder", "stdout", "stderr"]);
+    let doctor = bench.json(&["doctor", "e.toml", "--json"]);
+    assert!(doctor.as_array().unwrap().iter().all(|finding| keys(finding) == ["check", "ok", "message"]));
+    let export = bench.ok(&["export", "e.toml", "--format", "jsonl"]);
+    let line: Json = serde_json::from_str(export.lines().next().unwrap()).unwrap();
+    assert_eq!(keys(&line), ["number", "state", "params", "metrics"]);
+}
+
+#[test]
+fn ls_selects_and_sorts() {
+    let bench = done();
+    let text = bench.ok(&["ls", "e.toml", "--last", "2"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("trial  state") && lines[0].contains("parameters"), "{text}");
+    assert!(
+        lines[1].trim_start().starts_with("4  done") && lines[3] == "(2 of 6 trials; --all shows all)",
+        "{text}"
+    );
+    assert_eq!(bench.ok(&["ls", "e.toml", "--all"]).lines().count(), 7);
+    assert_eq!(bench.ok(&["ls", "e.toml", "--state", "failed", "--json"]), "");
+    let top = bench.ok(&["ls", "e.toml", "--top", "1", "--json"]);
+    let top: Json = serde_json::from_str(top.trim()).unwrap();
+    assert_eq!(top["number"], bench.json(&["best", "e.toml", "--json"])["best"]["number"]);
+    assert_eq!(bench.pleach(&["ls", "e.toml", "--state", "unheard-of"]).code, 2);
+}
+
+#[test]
+fn show_and_logs_tell_of_one_trial() {
+    let bench = done();
+    let text = bench.ok(&["show", "e.toml", "2"]);
+    for part in ["trial 2 of shell: done", "origin", "x = ", "loss = ", "extra = 1.5", "step 1"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(bench.ok(&["logs", "e.toml", "2"]).contains("out 2\n"));
+    assert_eq!(bench.ok(&["logs", "e.toml", "2", "--stderr"]), "err 2\n");
+    let ran = bench.pleach(&["show", "e.toml", "77"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("no trial 77") && ran.stderr.contains("pleach ls"), "{ran:?}");
+    assert_eq!(bench.pleach(&["show", "e.toml"]).code, 2);
+    assert_eq!(bench.pleach(&["show", "e.toml", "-1"]).code, 2);
+
+    let builtin = Bench::with(BRANIN);
+    builtin.ok(&["run", "e.toml"]);
+    assert!(builtin.pleach(&["logs", "0"]).stderr.contains("no logs"));
+}
+
+#[test]
+fn export_writes_a_file_and_all_columns() {
+    let bench = done();
+    let text = bench.ok(&["export", "e.toml"]);
+    assert_eq!(text.lines().next().unwrap(), "number,state,x,k,opt,beta,loss,size");
+    bench.ok(&["export", "--all", "--output", "all.csv"]);
+    let all = bench.read("all.csv");
+    assert!(all.lines().next().unwrap().ends_with(
+        "loss,size,sem,cost,failure,origin,attempt,worker,created_ms,started_ms,ended_ms,error,peak_rss_bytes"
+    ));
+    assert!(all.lines().nth(1).unwrap().contains("method,1,"), "{all}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let bench = Bench::with(&BRANIN.replace("trials = 30", "trials = 3000"));
+    bench.ok(&["run", "e.toml"]);
+    let mut child =
+        bench.command(&["export", "e.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn what_is_no_study_is_said_clearly() {
+    let bench = Bench::new();
+    let none = bench.pleach(&["best"]);
+    assert!(none.code == 2 && none.stderr.contains("no study file"), "{none:?}");
+    let missing = bench.pleach(&["best", "x.db"]);
+    assert!(missing.code == 2 && missing.stderr.contains("no study file x.db"), "{missing:?}");
+    bench.write(
+        "junk.db",
+        "this is not a database, but long enough to look like one to a hasty reader ........",
+    );
+    let junk = bench.pleach(&["best", "junk.db"]);
+    assert!(junk.code == 1 && junk.stderr.contains("is not a study"), "{junk:?}");
+    assert_eq!(bench.pleach(&["doctor", "junk.db"]).code, 1);
+}
+
+#[test]
+fn several_studies_share_a_file() {
+    let bench = Bench::with(BRANIN);
+    bench.write("f.toml", &BRANIN.replace("name = \"branin\"\n[problem]", "name = \"other\"\n[problem]"));
+    bench.ok(&["run", "e.toml", "--trials", "3", "--storage", "s.db"]);
+    bench.ok(&["run", "f.toml", "--trials", "4", "--storage", "s.db"]);
+    let ran = bench.pleach(&["best"]);
+    assert!(ran.code == 2 && ran.stderr.contains("branin, other"), "{ran:?}");
+    assert!(bench.ok(&["best", "--study", "other"]).contains("other: the best of 4 trials"));
+    assert_eq!(bench.ok(&["study", "ls"]).lines().count(), 3);
+    assert_eq!(bench.pleach(&["study", "rm", "other"]).code, 2);
+    bench.ok(&["study", "rm", "other", "--yes"]);
+    assert!(bench.ok(&["best"]).contains("branin: the best of 3 trials"));
+}
