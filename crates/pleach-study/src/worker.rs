@@ -1,6 +1,5 @@
 //! Workers: threads that ask for trials, evaluate them, and tell what came of them.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pleach_search::FailureClass;
 
-use crate::{Assignment, Error, Evaluator, State, Stop, Study, Tell, TrialContext, Urgency};
+use crate::{Assignment, Error, Evaluator, State, Stop, Study, Tell, TrialContext, Urgency, panic_text};
 
 /// How a study is run.
 #[derive(Clone, Debug)]
@@ -227,7 +226,8 @@ impl Run<'_> {
 
     /// Evaluates a trial and tells what came of it; the next one.
     fn step(&self, assignment: &Assignment, worker: &str) -> Result<Option<Assignment>, Error> {
-        let evaluated = if self.is_ending() { Ok(Tell::Retry) } else { self.evaluate(assignment, worker) };
+        let evaluated =
+            if self.is_ending_early() { Ok(Tell::Retry) } else { self.evaluate(assignment, worker) };
         let (tell, error) = match evaluated {
             Ok(tell) => (tell, None),
             Err(error) => (Tell::Retry, Some(error)),
@@ -271,7 +271,7 @@ impl Run<'_> {
         let evaluated = catch_unwind(AssertUnwindSafe(|| self.evaluator.evaluate(assignment, &context)));
         lock(&self.running).remove(&number);
         evaluated.unwrap_or_else(|panic| {
-            let reason = Some(format!("the evaluation panicked: {}", panic_message(&*panic)));
+            let reason = Some(format!("the evaluation panicked: {}", panic_text(&*panic)));
             Ok(Tell::Failed { class: FailureClass::Crashed, reason, peak_rss_bytes: None })
         })
     }
@@ -303,6 +303,11 @@ impl Run<'_> {
         !matches!(*lock(&self.finish), None | Some(Ok(Finish::Trials | Finish::Exhausted)))
     }
 
+    /// Whether trials that were handed out are to be given back: not if there are just no more.
+    fn is_ending_early(&self) -> bool {
+        self.is_ending() && !matches!(*lock(&self.finish), Some(Ok(Finish::Trials | Finish::Exhausted)))
+    }
+
     /// Waits, until `enough` or the run is ending; true if all the time has passed.
     pub(crate) fn wait(&self, time: Duration, enough: &dyn Fn() -> bool) -> bool {
         let started = Instant::now();
@@ -332,11 +337,6 @@ impl Run<'_> {
             }
         }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
 /// No invariant spans what these locks guard, so a panic elsewhere does not spoil them.

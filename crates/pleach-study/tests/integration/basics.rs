@@ -19,7 +19,7 @@ fn a_study_is_run_reopened_and_read() {
     let study = create(&path, &spec("random"));
     run(&study, 30);
     let progress = study.progress().unwrap();
-    assert_eq!((progress.trials, progress.count(State::Done), progress.count(State::Failed)), (30, 25, 3));
+    assert_eq!((progress.trials, progress.count(State::Done), progress.count(State::Failed)), (30, 24, 3));
     let best = progress.best.clone().unwrap();
     study.close().unwrap();
 
@@ -191,6 +191,9 @@ fn an_objective_is_optimised_on_threads_and_its_faults_are_trials() {
         .unwrap();
     assert_eq!((progress.trials, progress.count(State::Done), progress.count(State::Failed)), (60, 58, 2));
     let reader = Reader::open(&path).unwrap();
-    assert_eq!(reader.trial(None, 13).unwrap().error.as_deref(), Some("it panicked: an unlucky number"));
-    assert!(reader.trial(None, 17).unwrap().error.unwrap().contains("is no text"));
+    assert_eq!(
+        reader.trial(None, 13).unwrap().error.as_deref(),
+        Some("the evaluation panicked: an unlucky number")
+    );
+    assert!(reader.trial(None, 17).unwrap().error.unwrap().contains("is not a text"));
 }

@@ -3,6 +3,10 @@
 mod adoption;
 mod basics;
 mod command;
+mod faults;
+mod overhead;
+mod processes;
+mod resume;
 mod simulated;
 mod support;
 mod worker;
