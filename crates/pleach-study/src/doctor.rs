@@ -143,7 +143,7 @@ fn leases(store: &Store, study: &StudyRow) -> Finding {
             Some(Holder { process, term: Term::Process, .. })
                 if row.state == State::Running && process.life() == Life::Dead =>
             {
-                gone.push(number)
+                gone.push(number);
             }
             _ if row.state == State::Running => held += 1,
             _ => {}

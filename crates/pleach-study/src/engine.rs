@@ -198,32 +198,25 @@ impl Engine {
 
     fn create(&mut self, spec: &Spec) -> Reply {
         let existing = self.store.studies()?.into_iter().find(|row| row.name == spec.name);
-        let (id, created_ms) = match existing {
-            Some(row) => {
-                self.load(row.id)?;
-                let live = &self.live[&row.id];
-                if spec != live.spec() && spec != live.original() {
-                    return Err(Error::SpecDiffers {
-                        name: row.name,
-                        differences: live.spec().differences(spec),
-                    });
-                }
-                (row.id, row.created_ms)
-            }
-            None => {
-                spec.check_name()?;
-                spec.search()?;
-                let created_ms = now_ms();
-                (self.store.add_study(spec, created_ms)?, created_ms)
-            }
+        let Some(StudyRow { id, name, created_ms, .. }) = existing else {
+            spec.check_name()?;
+            spec.search()?;
+            let created_ms = now_ms();
+            let id = self.store.add_study(spec, created_ms)?;
+            return Ok(Answer::Study { id, created_ms, name: spec.name.clone() });
         };
-        Ok(Answer::Study { id, name: spec.name.clone(), created_ms })
+        self.load(id)?;
+        let live = &self.live[&id];
+        if spec != live.spec() && spec != live.original() {
+            return Err(Error::SpecDiffers { name, differences: live.spec().differences(spec) });
+        }
+        Ok(Answer::Study { id, created_ms, name })
     }
 
     fn open(&mut self, name: Option<&str>) -> Reply {
         let StudyRow { id, name, created_ms, .. } = pick(&self.store, name)?;
         self.load(id)?;
-        Ok(Answer::Study { id, name, created_ms })
+        Ok(Answer::Study { id, created_ms, name })
     }
 
     fn remove(&mut self, name: &str, caller: Holder) -> Reply {

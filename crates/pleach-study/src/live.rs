@@ -75,7 +75,9 @@ impl Live {
         let Replayed { spec, search, states, open, seq, snapshot_seq } =
             replay(store, study, Purpose::Continue)?;
         let mut counts = [0; State::ALL.len()];
-        states.iter().for_each(|&state| counts[state as usize] += 1);
+        for &state in &states {
+            counts[state as usize] += 1;
+        }
         let waiting = open.values().filter(|row| row.state == State::Waiting).map(|row| row.number).collect();
         let open = open.into_iter().map(|(number, row)| {
             let mut open = Open { row, stored: true, deadline: None };
@@ -510,8 +512,8 @@ impl Live {
     /// snapshots are a small part of all that is written, or now if `now` is set.
     pub(crate) fn keep_snapshot(&mut self, store: &Store, now: bool) -> Result<(), Error> {
         let fresh = self.seq - self.snapshot_seq;
-        let due = fresh >= (self.snapshot_bytes / 100).max(1000);
-        if !due && !(now && fresh > 0) {
+        let enough = if now { 1 } else { (self.snapshot_bytes / 100).max(1000) };
+        if fresh < enough {
             return Ok(());
         }
         let snapshot = Snapshot { seq: self.seq, data: self.search.snapshot() };

@@ -71,7 +71,7 @@ fn name(magic: u64, mount_type: impl FnOnce() -> Option<String>) -> Option<Strin
 fn magic(path: &Path) -> Option<u64> {
     // The field is 32 bits wide on some architectures and sign-extended; the magic numbers are 32 bits.
     let stat = rustix::fs::statfs(path).ok()?;
-    #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "the low 32 bits are meant")]
+    #[expect(clippy::cast_sign_loss, reason = "the low 32 bits are meant")]
     let bits = stat.f_type as u64 & 0xffff_ffff;
     Some(bits)
 }
@@ -88,7 +88,7 @@ fn mount_type(path: &Path) -> Option<String> {
     type_in(&mounts, &path)
 }
 
-/// The type of the innermost mount around `path` in text of the form of proc_pid_mountinfo(5).
+/// The type of the innermost mount around `path` in text of the form of `proc_pid_mountinfo(5)`.
 fn type_in(mounts: &str, path: &Path) -> Option<String> {
     mounts
         .lines()

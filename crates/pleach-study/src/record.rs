@@ -146,7 +146,9 @@ impl Record {
         }
         if let Some(features) = &self.features {
             to.put_uint(features.len() as u64);
-            features.iter().for_each(|&value| to.put_f64(value));
+            for &value in features {
+                to.put_f64(value);
+            }
         }
         if let Some(failure) = self.failure {
             to.put_bytes(failure.to_string().as_bytes());
@@ -260,7 +262,9 @@ fn put_values(to: &mut Vec<u8>, values: &[Value]) {
             Value::Permutation(order) => {
                 to.push(5);
                 to.put_uint(order.len() as u64);
-                order.iter().for_each(|&k| to.put_uint(k.into()));
+                for &k in order {
+                    to.put_uint(k.into());
+                }
             }
         }
     }

@@ -62,7 +62,9 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// The format that this version writes, and the latest it reads.
-const FORMAT: i64 = MIGRATIONS.len() as i64;
+const FORMAT: i64 = 1;
+
+const _: () = assert!(MIGRATIONS.len() as u64 == FORMAT.cast_unsigned(), "there is a step to every format");
 
 /// How long to wait for another program that writes to the file.
 const BUSY: Duration = Duration::from_secs(10);

@@ -42,6 +42,9 @@ pub(crate) struct Snapshot {
     pub(crate) data: Vec<u8>,
 }
 
+/// The step of an intermediate report, and its values.
+pub(crate) type StoredReport = (u64, Vec<(Name, f64)>);
+
 /// An open file of studies.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -71,13 +74,13 @@ impl Store {
         Error::Damaged { path: self.path.clone(), message: message.into() }
     }
 
-    fn wrap(&self, error: rusqlite::Error) -> Error {
-        schema::database_error(&self.path, &error)
+    fn wrap(&self, error: &rusqlite::Error) -> Error {
+        schema::database_error(&self.path, error)
     }
 
     fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(error))?;
-        statement.execute(params).map_err(|error| self.wrap(error))
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(&error))?;
+        statement.execute(params).map_err(|error| self.wrap(&error))
     }
 
     fn query<T>(
@@ -86,9 +89,9 @@ impl Store {
         params: impl Params,
         mut read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(error))?;
-        let rows = statement.query_map(params, |row| read(row)).map_err(|error| self.wrap(error))?;
-        rows.collect::<Result<_, _>>().map_err(|error| self.wrap(error))
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(&error))?;
+        let rows = statement.query_map(params, |row| read(row)).map_err(|error| self.wrap(&error))?;
+        rows.collect::<Result<_, _>>().map_err(|error| self.wrap(&error))
     }
 
     /// Starts a transaction that writes.
@@ -227,7 +230,7 @@ impl Store {
         range: std::ops::Range<u64>,
         mut visit: impl FnMut(u64, Result<Row, String>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let wrap = |error| E::from(self.wrap(error));
+        let wrap = |error| E::from(self.wrap(&error));
         let sql =
             "SELECT id, state, ask_seq, tell_seq, data FROM trial WHERE id >= ?1 AND id < ?2 ORDER BY id";
         let mut statement = self.connection.prepare_cached(sql).map_err(wrap)?;
@@ -263,12 +266,7 @@ impl Store {
     }
 
     /// The reports of a trial by step; with `last` only the last one.
-    pub(crate) fn reports(
-        &self,
-        study: i64,
-        number: u64,
-        last: bool,
-    ) -> Result<Vec<(u64, Vec<(Name, f64)>)>, Error> {
+    pub(crate) fn reports(&self, study: i64, number: u64, last: bool) -> Result<Vec<StoredReport>, Error> {
         let sql = if last {
             "SELECT step, data FROM report WHERE trial = ?1 ORDER BY step DESC LIMIT 1"
         } else {
@@ -302,11 +300,11 @@ impl Store {
     /// The last request of a session that was answered, and its answer.
     pub(crate) fn session(&self, id: u64) -> Result<Option<(u64, String)>, Error> {
         let sql = "SELECT request, answer FROM session WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(error))?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.wrap(&error))?;
         statement
             .query_row([id.cast_signed()], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?)))
             .optional()
-            .map_err(|error| self.wrap(error))
+            .map_err(|error| self.wrap(&error))
     }
 
     pub(crate) fn put_session(&self, id: u64, request: u64, answer: &str, now_ms: i64) -> Result<(), Error> {

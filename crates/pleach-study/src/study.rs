@@ -56,7 +56,7 @@ impl Default for StoreOptions {
             durability: Durability::Process,
             lease: Lease::Process,
             max_lost: 10,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
         }
     }
 }

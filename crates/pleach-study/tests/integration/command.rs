@@ -195,7 +195,7 @@ fn a_command_may_use_its_grace() {
         r#"trap 'echo "::pleach {\"loss\": 1}"; exit 0' TERM
         echo '::pleach {"step": 1}'; while :; do sleep 0.01; done"#,
     )
-    .with(|spec| spec.grace = Duration::from_secs(600));
+    .with(|spec| spec.grace = Duration::from_mins(10));
     let run = script.watch(&mut |reports| if reports.is_empty() { Go::On } else { Go::Stop });
     assert_eq!((run.end, run.reports.value("loss")), (End::Stopped, Some(1.0)));
 }
@@ -203,7 +203,7 @@ fn a_command_may_use_its_grace() {
 #[test]
 fn a_command_can_be_killed_at_once() {
     let script = Script::new("trap '' TERM; sleep 1000 & sleep 1000")
-        .with(|spec| spec.grace = Duration::from_secs(600));
+        .with(|spec| spec.grace = Duration::from_mins(10));
     let run = script.watch(&mut |_| Go::Kill);
     assert_eq!(run.end, End::Killed);
     until("the end of every process", || is_free(&script.folder()));

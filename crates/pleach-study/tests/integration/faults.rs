@@ -42,7 +42,7 @@ fn full_part() {
 fn a_full_disk_refuses_and_loses_nothing() {
     let expected = straight(&spec("random"), 300);
     let (_folder, path) = file();
-    let values = [("PLEACH_TEST_FULL", path.to_str().unwrap()), ("PLEACH_FAILPOINT", "pages:25")];
+    let values = [("PLEACH_TEST_FULL", path.to_str().unwrap()), ("PLEACH_FAILPOINT", "pages:14")];
     let output = part("faults::full_part", &values).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let study = create(&path, &spec("random"));

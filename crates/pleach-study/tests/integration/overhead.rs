@@ -41,6 +41,7 @@ fn fill(study: &Study, trials: u64) -> Vec<f64> {
 
 #[test]
 #[ignore = "slow: 60 s; prints times, meaningful in release builds"]
+#[expect(clippy::print_stdout, reason = "the times are what it is for")]
 fn times() {
     let (_folder, path) = file();
     let study = Study::create(&path, &floats("random"), &StoreOptions::default()).unwrap();

@@ -27,7 +27,7 @@ fn hold_part() {
     let study = create(Path::new(&path), &spec("random"));
     study.ask("holder", 1, None).unwrap();
     fs::write(format!("{path}.holding"), "").unwrap();
-    std::thread::sleep(Duration::from_secs(600));
+    std::thread::sleep(Duration::from_mins(10));
 }
 
 #[test]

@@ -123,9 +123,9 @@ fn edits_of_the_space_are_replayed_in_their_place() {
             for trials in [40, 50, 60] {
                 if interrupted {
                     if trials == 50 {
-                        study.crash()
+                        study.crash();
                     } else {
-                        study.close().unwrap()
+                        study.close().unwrap();
                     }
                     study = create(&path, &spec);
                 }
