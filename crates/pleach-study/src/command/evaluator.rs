@@ -9,7 +9,7 @@ use pleach_search::{FailureClass, Metric};
 use super::folder::set_aside;
 use super::process::kill_runs;
 use super::run::SIGKILLED;
-use super::{BACKOFF_MAX, Command, End, Go, Job, Reports, Run};
+use super::{BACKOFF_MAX, Command, End, Go, Job, RESERVED, Reports, Run};
 use crate::{Assignment, Error, Evaluation, Evaluator, Study, Tell, TrialContext};
 
 /// The exit status of a command whose point cannot be evaluated (`EX_USAGE`).
@@ -30,9 +30,15 @@ impl CommandEvaluator {
     /// For the trials of `study`, whose folder is made if it does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be written, or the study cannot be read.
+    /// If the folder cannot be written, the study cannot be read, or a metric has a name that
+    /// reports use otherwise.
     pub fn new(study: &Study, command: Command) -> Result<Self, Error> {
         let spec = study.spec()?;
+        if let Some(metric) = spec.metrics.iter().find(|metric| RESERVED.contains(&metric.name.as_str())) {
+            let message =
+                format!("a metric cannot be called {}, which means something else in reports", metric.name);
+            return Err(Error::Command { message });
+        }
         let study_id = study.id();
         let folder = study.trial_folder(0).parent().map(Path::to_path_buf).unwrap_or_default();
         claim(&folder, &study_id).map_err(|error| Error::io("prepare", &folder, error))?;
@@ -201,6 +207,8 @@ fn claim(folder: &Path, study_id: &str) -> io::Result<()> {
     let owner = folder.join(".study");
     match fs::read_to_string(&owner) {
         Ok(found) if found == study_id => return Ok(()),
+        // A power cut took the text.
+        Ok(found) if found.is_empty() => {}
         Ok(_) => {
             kill_runs(folder, None);
             set_aside(folder)?;

@@ -203,7 +203,8 @@ impl Folder {
     fn is_free(&self) -> io::Result<bool> {
         match File::open(self.stdout()) {
             Ok(log) => match log.try_lock() {
-                Ok(()) => Ok(true),
+                // Let go by name: a child that another thread is just starting shares the descriptor.
+                Ok(()) => log.unlock().map(|()| true),
                 Err(TryLockError::WouldBlock) => Ok(false),
                 Err(TryLockError::Error(error)) => Err(error),
             },

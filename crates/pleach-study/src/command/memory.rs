@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::process::Stat;
 
@@ -11,7 +12,7 @@ use super::process::Stat;
 /// Pages that processes share are counted once when the plain sum exceeds `limit`, and for each
 /// process otherwise; so the result is exact where it matters and cheap where it does not.
 pub(super) fn resident_bytes(leader: i32, limit: u64) -> u64 {
-    let all: Vec<Stat> = Stat::all().collect();
+    let all = processes();
     let mut members: Vec<&Stat> = all.iter().filter(|stat| stat.group == leader).collect();
     let mut next = 0;
     while let Some(pid) = members.get(next).map(|stat| stat.pid) {
@@ -29,6 +30,21 @@ pub(super) fn resident_bytes(leader: i32, limit: u64) -> u64 {
         return sum;
     }
     members.iter().map(|stat| proportional_bytes(stat.pid).unwrap_or_else(|| resident(stat))).sum()
+}
+
+/// Every process, as of a moment ago: looking through all of them takes milliseconds, so workers share it.
+fn processes() -> Arc<Vec<Stat>> {
+    const FRESH: Duration = Duration::from_millis(80);
+    static LAST: Mutex<Option<(Instant, Arc<Vec<Stat>>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((at, all)) if at.elapsed() < FRESH => all.clone(),
+        _ => {
+            let all = Arc::new(Stat::all().collect());
+            *last = Some((Instant::now(), Arc::clone(&all)));
+            all
+        }
+    }
 }
 
 /// Resident bytes of `pid`, each shared page divided by the number of its users.
