@@ -130,6 +130,8 @@ fn outcome(problem: &Problem, number: u64, point: &Point, mood: Mood) -> Outcome
 struct Recorded {
     search: Search,
     events: Vec<Event>,
+    /// Asking again would change nothing.
+    exhausted: bool,
 }
 
 impl Recorded {
@@ -137,7 +139,7 @@ impl Recorded {
         let options = Options::from([(REPLICATES.to_owned(), replicates.into())]);
         let search =
             Search::with(entry, problem.clone(), &options, Seed::new(seed)).expect("it was built before");
-        Self { search, events: Vec::new() }
+        Self { search, events: Vec::new(), exhausted: false }
     }
 
     fn record(&mut self, number: u64) {
@@ -156,6 +158,7 @@ impl Recorded {
                 let number = self.search.enqueue(point).expect("the point is inside");
                 self.record(number);
             }
+            1..9 if self.exhausted => {}
             1..9 if pending.len() < 9 => {
                 let wanted = 1 + rng.index(4);
                 match self.search.ask(wanted) {
@@ -168,7 +171,7 @@ impl Recorded {
                             self.record(number);
                         }
                     }
-                    Err(Error::Exhausted { .. }) => {}
+                    Err(Error::Exhausted { .. }) => self.exhausted = true,
                     Err(error) => panic!("{context}: {error}"),
                 }
             }
@@ -329,7 +332,7 @@ fn follows_an_edit(entry: &Entry) {
         Space::new(parameters, &[]).expect("the range is valid")
     };
     let Ok(search) = Search::with(entry, problem(space(1.0)), &Options::new(), Seed::new(0)) else { return };
-    let mut run = Recorded { search, events: Vec::new() };
+    let mut run = Recorded { search, events: Vec::new(), exhausted: false };
     run.run(0..120, Mood::Mixed, &context);
     let before = run.search.history().next_number();
     run.search.edit_space(space(8.0)).expect("the method was suitable before");
