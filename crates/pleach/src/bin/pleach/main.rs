@@ -9,6 +9,7 @@ mod builtin;
 mod cli;
 mod experiment;
 mod fault;
+mod log;
 mod optuna;
 mod progress;
 mod source;
@@ -27,6 +28,7 @@ use crate::fault::{Exit, Fault};
 
 fn main() -> ExitCode {
     report_bugs();
+    log::start();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -43,8 +43,8 @@ impl Display {
             Output::Nothing
         } else if std::io::stderr().is_terminal() {
             let (bar, template) = match total {
-                Some(total) => (ProgressBar::new(total), "{bar:30} {pos}/{len}  {msg}"),
-                None => (ProgressBar::new_spinner(), "{spinner} {pos} trials  {msg}"),
+                Some(total) => (ProgressBar::new(total), "{bar:30} {pos}/{len}  {wide_msg}"),
+                None => (ProgressBar::new_spinner(), "{spinner} {pos} trials  {wide_msg}"),
             };
             bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
             Output::Bar(bar)
