@@ -2,7 +2,7 @@
 
 use crate::{
     Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Seed,
-    Space, method,
+    Space, Trial, method,
 };
 
 /// The option of every method that asks for several evaluations of each point.
@@ -119,15 +119,15 @@ impl Search {
         Ok(())
     }
 
-    /// The first trial of the newest point if that point is to be evaluated again.
+    /// The first trial of the newest point of the method's if that is to be evaluated again.
     fn open_replicate(&self) -> Option<u64> {
         if self.history.evaluations() == 1 {
             return None;
         }
-        let newest = self.history.trials().last()?;
+        let is_foreign = |trial: &&Trial| matches!(trial.origin, Origin::Enqueued | Origin::Imported);
+        let newest = self.history.trials().iter().rev().find(|trial| !is_foreign(trial))?;
         let group = self.history.replicates(newest.number);
-        let foreign = matches!(newest.origin, Origin::Enqueued | Origin::Imported);
-        (!foreign && group.len() < self.history.evaluations()).then_some(group[0])
+        (group.len() < self.history.evaluations()).then_some(group[0])
     }
 
     /// Adds a trial at a point of the user's; a point that was proposed before is evaluated again.
@@ -304,6 +304,16 @@ mod tests {
                 assert_eq!(is_replicate, trial.number != first);
             }
         }
+    }
+
+    #[test]
+    fn replicates_go_on_after_a_trial_of_the_users() {
+        let mut search = search(vec![Parameter::float("x", 0.0, 1.0)], &[(REPLICATES, 2)]);
+        search.ask(1).unwrap();
+        let point = search.history().space().point(vec![Value::Float(0.5)]).unwrap();
+        search.enqueue(point).unwrap();
+        search.ask(1).unwrap();
+        assert_eq!(search.history().trial(2).origin, Origin::Replicate { of: 0 });
     }
 
     #[test]

@@ -134,12 +134,12 @@ impl Optimizer for Cmaes {
 
     fn told(&mut self, history: &History, number: u64) {
         let trial = history.trial(number);
-        if trial.outcome == Some(Outcome::Withdrawn) {
-            return;
-        }
         let merit = history.merit(number).expect("it was told just now");
         match trial.origin {
             Origin::Enqueued | Origin::Imported => {
+                if trial.outcome == Some(Outcome::Withdrawn) {
+                    return;
+                }
                 if self.run.is_better_start(merit) {
                     let mean = history.space().encode(&trial.point);
                     self.run.start_from(mean, self.plan.sigma, merit, &self.margin, history.next_number());
@@ -149,7 +149,8 @@ impl Optimizer for Cmaes {
             }
             Origin::Method { .. } | Origin::Fresh | Origin::Replicate { .. } => {
                 let first = history.replicates(number)[0];
-                if history.is_complete(first) && self.run.collect(first) {
+                let is_known = history.is_complete(first) && merit != Merit::Withdrawn;
+                if is_known && self.run.collect(first) {
                     self.learn(history);
                 }
             }

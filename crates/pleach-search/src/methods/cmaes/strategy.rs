@@ -230,8 +230,11 @@ impl Strategy {
     pub(super) fn write(&self, out: &mut Writer) {
         out.u64(self.generation);
         out.f64(self.sigma);
-        for values in [&self.mean, &self.sigma_path, &self.axis_path, &self.covariance] {
+        for values in [&self.mean, &self.sigma_path, &self.axis_path] {
             out.floats(values);
+        }
+        for (i, row) in self.covariance.chunks(self.mean.len()).enumerate() {
+            out.floats(&row[..=i]);
         }
     }
 
@@ -245,7 +248,12 @@ impl Strategy {
         let (generation, sigma) = (from.u64()?, from.f64()?);
         let mut floats = |count| from.floats(count);
         let (mean, sigma_path, axis_path) = (floats(dim)?, floats(dim)?, floats(dim)?);
-        let covariance = floats(dim * dim)?;
+        let mut covariance = vec![0.0; dim * dim];
+        for i in 0..dim {
+            for (j, value) in floats(i + 1)?.into_iter().enumerate() {
+                (covariance[i * dim + j], covariance[j * dim + i]) = (value, value);
+            }
+        }
         let factor = cholesky(&covariance, dim).ok_or(Error::Snapshot)?;
         let rates = Rates::new(dim, population, active);
         let stretch = vec![1.0; dim];
