@@ -1,5 +1,7 @@
 //! `pleach run`: to the end, again, together, interrupted, killed.
 
+use std::io::Read;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -153,21 +155,31 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn signal(child: &std::process::Child, signal: Signal) {
+fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Reads what the child says until it says `text`.
+fn hear(child: &mut Child, text: &str) {
+    let stderr = child.stderr.as_mut().unwrap();
+    let mut heard = Vec::new();
+    let mut byte = [0];
+    while !String::from_utf8_lossy(&heard).contains(text) {
+        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{text} was not said");
+        heard.extend(byte);
+    }
 }
 
 #[test]
 fn the_first_interrupt_drains() {
     let bench = waiting();
-    let run = bench.start(&["run", "e.toml"]);
+    let mut run = bench.start(&["run", "e.toml"]);
     wait_for("the first trial", || bench.path("started").exists());
     signal(&run, Signal::INT);
-    std::thread::sleep(Duration::from_millis(300));
+    hear(&mut run, "finishing the trials that run");
     bench.write("go", "");
     let ran = finish(run);
     assert_eq!(ran.code, 130, "{ran:?}");
-    assert!(ran.stderr.contains("finishing the trials that run"), "{ran:?}");
     assert!(ran.stdout.contains("Go on: pleach run e.toml"), "{ran:?}");
     assert!(bench.ok(&["export", "e.toml"]).lines().nth(1).unwrap().starts_with("0,done,"));
     bench.ok(&["run", "e.toml"]);
@@ -177,10 +189,10 @@ fn the_first_interrupt_drains() {
 #[test]
 fn the_second_interrupt_kills_and_nothing_is_lost() {
     let bench = waiting();
-    let run = bench.start(&["run", "e.toml"]);
+    let mut run = bench.start(&["run", "e.toml"]);
     wait_for("the first trial", || bench.path("started").exists());
     signal(&run, Signal::INT);
-    std::thread::sleep(Duration::from_millis(100));
+    hear(&mut run, "finishing the trials that run");
     signal(&run, Signal::INT);
     let ran = finish(run);
     assert_eq!(ran.code, 130, "{ran:?}");
@@ -199,6 +211,7 @@ fn a_killed_run_goes_on_as_if_it_had_not_been() {
     let bench = Bench::with(&BRANIN.replace("trials = 30", "trials = 2000"));
     for kill in 1..=4_u64 {
         let mut run = bench.start(&["run", "e.toml"]);
+        // Wherever it is then: the result is the same.
         std::thread::sleep(Duration::from_millis(20 * kill));
         run.kill().unwrap();
         run.wait().unwrap();
@@ -233,4 +246,19 @@ fn storage_is_found_in_the_documented_order() {
     assert_eq!(bench.json(&["study", "ls", "b.db", "--json"])["trials"], 2);
     std::fs::remove_file(bench.path("b.db")).unwrap();
     bench.ok(&["best"]);
+}
+
+#[test]
+fn what_went_wrong_with_a_trial_is_said() {
+    let bench = Bench::with(&SHELL.replace("trials = 6", "trials = 2"));
+    for (script, message) in [
+        ("echo '::pleach {\"loss\": NaN, \"size\": 4}'", "trial 0: failed"),
+        ("echo '::pleach {\"size\": 4}'", "loss"),
+        ("echo 'no space left' >&2; exit 1", "no space left"),
+    ] {
+        bench.write("trial.sh", script);
+        let _ = std::fs::remove_file(bench.path("e.db"));
+        let ran = bench.pleach(&["run", "e.toml"]);
+        assert!(ran.code == 3 && ran.stderr.contains(message), "{message}: {ran:?}");
+    }
 }

@@ -52,7 +52,7 @@ pub(super) fn search(source: &Source, error: &pleach_search::Error) -> Fault {
         Error::EmptySpace { constraint } => {
             let fault = Fault::usage("no point of the space keeps the known constraints; that is proven")
                 .help("relax this constraint, or widen the ranges it speaks of");
-            at(fault, expression_at(source, constraint, 0), "cannot hold together with the others")
+            at(fault, expression_at(source, constraint, 0), "cannot be kept")
         }
         Error::NoStart { constraint } => {
             let fault = Fault::usage("no point that keeps the known constraints was found")

@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use clap::Args;
+use pleach_search::Metric;
 use pleach_study::{
     Event, Finish, Lease, RunOptions, State, Stop, Study, Summary, Tell, Urgency, run_simulated, run_workers,
 };
@@ -124,7 +125,7 @@ impl Run {
         }
         let observe = |event: &Event<'_>| {
             if let Event::Ended { assignment, state, tell } = event
-                && let Some(text) = complaint(*state, tell)
+                && let Some(text) = complaint(*state, tell, &experiment.spec.metrics)
             {
                 show(&|display| display.note(&format!("trial {}: {text}", assignment.number)));
             }
@@ -196,13 +197,19 @@ fn finish_name(finish: Finish) -> &'static str {
 }
 
 /// What to say about a trial that did not end well.
-fn complaint(state: State, tell: &Tell) -> Option<String> {
+fn complaint(state: State, tell: &Tell, metrics: &[Metric]) -> Option<String> {
     match (state, tell) {
         (State::Failed, Tell::Failed { class, reason, .. }) => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             Some(format!("failed ({class}){reason}"))
         }
-        (State::Failed, Tell::Done(_)) => Some("failed: a metric is missing or not finite".to_owned()),
+        (State::Failed, Tell::Done(evaluation)) => {
+            let wrong = metrics.iter().find_map(|metric| match evaluation.metrics.get(&metric.name) {
+                None => Some(format!("{} was not reported", metric.name)),
+                Some(value) => (!value.is_finite()).then(|| format!("{} is {value}", metric.name)),
+            });
+            Some(format!("failed: {}", wrong.unwrap_or_default()))
+        }
         (State::Timeout, _) => Some("ran out of time".to_owned()),
         (State::Lost, _) => Some("lost".to_owned()),
         _ => None,
@@ -214,6 +221,8 @@ fn watch(study: &Study, stop: &Stop, display: &Mutex<Display>, end: &std::sync::
     let mut said = Urgency::None;
     loop {
         let over = end.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
+        // If the study cannot be asked, the workers meet the same error and say so.
+        let progress = study.progress();
         let mut display = display.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let urgency = stop.urgency();
         if urgency > said {
@@ -223,8 +232,7 @@ fn watch(study: &Study, stop: &Stop, display: &Mutex<Display>, end: &std::sync::
                 _ => "finishing the trials that run; interrupt again to kill them",
             });
         }
-        // If the study cannot be asked, the workers meet the same error and say so.
-        if let Ok(progress) = study.progress() {
+        if let Ok(progress) = progress {
             display.update(&progress);
         }
         if over {
