@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pleach_search::{FailureClass, Literal, Measurement, Origin, Outcome, Parameter, Search};
+use pleach_search::{Best, FailureClass, Literal, Measurement, Origin, Outcome, Parameter, Search};
 
-use crate::best::BestSoFar;
+use crate::best::best_trial;
 use crate::process::Holder;
 use crate::record::{Name, Record};
 use crate::replay::{Purpose, Replayed, replay};
@@ -35,9 +35,33 @@ struct Open {
     stored: bool,
     /// When its holder must have given a sign of life, by the monotonic clock of the owner.
     deadline: Option<Instant>,
+    /// Its place among those to be handed out, while it is one.
+    queued: Option<Place>,
+}
+
+/// Trials that were taken from a holder who died come before others, so that an interrupted run
+/// goes on with what it was at; then the number decides.
+type Place = (Turn, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    TakenBack,
+    Other,
 }
 
 impl Open {
+    fn new(row: Row) -> Self {
+        Self { row, stored: false, deadline: None, queued: None }
+    }
+
+    fn queue(&mut self, waiting: &mut BTreeSet<Place>) {
+        // A waiting trial keeps its holder only if that died.
+        let turn = if self.row.record.holder.is_some() { Turn::TakenBack } else { Turn::Other };
+        let place = (turn, self.row.number);
+        waiting.insert(place);
+        self.queued = Some(place);
+    }
+
     fn renew(&mut self, now: Instant) {
         self.deadline =
             self.row.record.holder.and_then(|holder| holder.silence()).map(|silence| now + silence);
@@ -58,8 +82,8 @@ pub(crate) struct Live {
     counts: [u64; State::ALL.len()],
     /// Every trial that is not over.
     open: BTreeMap<u64, Open>,
-    /// Those to be handed out.
-    waiting: BTreeSet<u64>,
+    /// Those to be handed out, in that order.
+    waiting: BTreeSet<Place>,
     /// Number of events.
     seq: u64,
     /// Events that are part of the last snapshot.
@@ -67,7 +91,8 @@ pub(crate) struct Live {
     snapshot_bytes: u64,
     /// Whether holders that died while nobody owned the file have been looked for.
     swept: bool,
-    best: BestSoFar,
+    /// The best point after so many tells; found again when there are more.
+    best: (usize, Option<Best>),
 }
 
 impl Live {
@@ -78,21 +103,25 @@ impl Live {
         for &state in &states {
             counts[state as usize] += 1;
         }
-        let waiting = open.values().filter(|row| row.state == State::Waiting).map(|row| row.number).collect();
+        let mut waiting = BTreeSet::new();
         let open = open.into_iter().map(|(number, row)| {
-            let mut open = Open { row, stored: true, deadline: None };
-            open.renew(now);
+            let mut open = Open { stored: true, ..Open::new(row) };
+            match open.row.state {
+                State::Waiting => open.queue(&mut waiting),
+                _ => open.renew(now),
+            }
             (number, open)
         });
+        let open = open.collect();
         Ok(Self {
             id: study.id,
             original: study.spec.clone(),
             spec,
-            best: BestSoFar::of(search.history()),
+            best: (0, None),
             search,
             states,
             counts,
-            open: open.collect(),
+            open,
             waiting,
             seq,
             snapshot_seq,
@@ -125,7 +154,8 @@ impl Live {
         if !self.swept {
             self.sweep(context)?;
         }
-        let mut numbers: Vec<u64> = self.waiting.range(..limit).take(n).copied().collect();
+        let waiting = self.waiting.iter().map(|(_, number)| *number);
+        let mut numbers: Vec<u64> = waiting.filter(|&number| number < limit).take(n).collect();
         let first = self.search.history().next_number();
         let room = usize::try_from(limit.saturating_sub(first)).unwrap_or(usize::MAX);
         let wanted = room.min(n - numbers.len());
@@ -151,8 +181,9 @@ impl Live {
         let row = Row { number, state: State::Waiting, ask_seq: self.seq, tell_seq: None, record };
         self.states.push(State::Waiting);
         self.counts[State::Waiting as usize] += 1;
-        self.waiting.insert(number);
-        self.open.insert(number, Open { row, stored: false, deadline: None });
+        let mut open = Open::new(row);
+        open.queue(&mut self.waiting);
+        self.open.insert(number, open);
     }
 
     fn hand_out(&mut self, context: &Context<'_>, number: u64, worker: &str) -> Result<Assignment, Error> {
@@ -178,7 +209,6 @@ impl Live {
     fn write(&mut self, context: &Context<'_>, number: u64, state: State) -> Result<(), Error> {
         let open = self.open.get_mut(&number).expect("only open trials change");
         if state != State::Running {
-            open.row.record.holder = None;
             open.deadline = None;
         }
         open.row.state = state;
@@ -191,10 +221,11 @@ impl Live {
         let before = std::mem::replace(&mut self.states[index(number)], state);
         self.counts[before as usize] -= 1;
         self.counts[state as usize] += 1;
+        if let Some(place) = open.queued.take() {
+            self.waiting.remove(&place);
+        }
         if state == State::Waiting {
-            self.waiting.insert(number);
-        } else {
-            self.waiting.remove(&number);
+            open.queue(&mut self.waiting);
         }
         if state.is_final() {
             self.open.remove(&number);
@@ -230,16 +261,17 @@ impl Live {
             _ => {}
         }
         match tell {
-            Tell::Retry => {
-                self.write(context, number, State::Waiting)?;
-                Ok(State::Waiting)
-            }
-            Tell::Paused => {
-                self.write(context, number, State::Paused)?;
-                Ok(State::Paused)
-            }
+            Tell::Retry => self.give_back(context, number, State::Waiting),
+            Tell::Paused => self.give_back(context, number, State::Paused),
             tell => self.finish(context, number, tell),
         }
+    }
+
+    /// Takes an open trial from its holder, who gives it up.
+    fn give_back(&mut self, context: &Context<'_>, number: u64, state: State) -> Result<State, Error> {
+        self.open.get_mut(&number).expect("the trial is open").row.record.holder = None;
+        self.write(context, number, state)?;
+        Ok(state)
     }
 
     /// Ends an open trial.
@@ -253,11 +285,11 @@ impl Live {
             found.failure = Some(*class);
         }
         self.search.tell(number, outcome)?;
-        self.best.told(self.search.history(), number);
         self.seq += 1;
         let open = self.open.get_mut(&number).expect("the trial is open");
         open.row.tell_seq = Some(self.seq);
         let record = &mut open.row.record;
+        record.holder = None;
         record.ended_ms.get_or_insert(context.now_ms);
         record.metrics = found.metrics;
         record.sem = found.sem;
@@ -467,8 +499,12 @@ impl Live {
             counts: counts.filter(|(_, count)| *count > 0).collect(),
             best: None,
         };
-        if let Some(best) = self.best.get(self.search.history()) {
-            progress.best = Some(crate::best::best_trial(store, self.id, self.search.history(), best)?);
+        let history = self.search.history();
+        if self.best.0 != history.told().len() {
+            self.best = (history.told().len(), history.best());
+        }
+        if let Some(best) = self.best.1 {
+            progress.best = Some(best_trial(store, self.id, history, best)?);
         }
         Ok(progress)
     }
@@ -479,7 +515,7 @@ impl Live {
             open.row.record.holder.is_some_and(|holder| holder.client == client && holder.ends_with_handle())
         };
         let numbers: Vec<u64> = self.open.values().filter(held).map(|open| open.row.number).collect();
-        numbers.into_iter().try_for_each(|number| self.write(context, number, State::Waiting))
+        numbers.into_iter().try_for_each(|number| self.give_back(context, number, State::Waiting).map(drop))
     }
 
     /// The running trials whose holder is gone or has been silent for too long.

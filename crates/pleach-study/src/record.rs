@@ -39,7 +39,7 @@ pub(crate) struct Record {
     pub(crate) started_ms: Option<i64>,
     pub(crate) ended_ms: Option<i64>,
     pub(crate) worker: Option<String>,
-    /// Who has it, while it is running.
+    /// Who has it, while it is running; who had it, while it waits because that one died.
     pub(crate) holder: Option<Holder>,
     /// Declared metrics in their order, then others by name.
     pub(crate) metrics: Vec<(Name, f64)>,

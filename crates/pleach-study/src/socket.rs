@@ -30,7 +30,7 @@ impl Listener {
         let path = place.socket();
         // Nobody can connect before the permissions are set: it gets its name afterwards.
         let fresh = path.with_extension(format!("{:08x}", random() >> 32));
-        let bind = || {
+        let bind = || -> io::Result<UnixListener> {
             let listener = with_short(&fresh, |path| UnixListener::bind(path))?;
             fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
             fs::rename(&fresh, &path)?;
@@ -40,6 +40,9 @@ impl Listener {
             Ok(listener) => Ok(Self { listener, path }),
             Err(error) => {
                 let _ = fs::remove_file(&fresh);
+                if error.kind() == io::ErrorKind::StorageFull {
+                    return Err(Error::DiskFull { path: place.file().to_owned() });
+                }
                 Err(Error::io("listen at", &path, error))
             }
         }

@@ -9,4 +9,5 @@ mod processes;
 mod resume;
 mod simulated;
 mod support;
+mod twins;
 mod worker;
