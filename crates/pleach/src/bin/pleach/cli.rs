@@ -6,7 +6,7 @@ use crate::verbs;
 
 /// Search for the best point of an expensive function, in a study that survives anything.
 #[derive(Parser, Debug)]
-#[command(name = "pleach", version, propagate_version = true, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "pleach", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -21,9 +21,9 @@ Exit codes:
   4    a limit stopped the run, and --strict was given
   130  interrupted
 
-Which study: --storage, else the environment variable PLEACH_STORAGE, else the FILE given (an
-experiment file or a study file), else the only *.db in this folder. --study picks one by its
-name when the file holds several.";
+Which study: --storage, else a study file given as FILE, else the environment variable
+PLEACH_STORAGE, else the storage of an experiment file given as FILE, else the only *.db in this
+folder. --study picks one by its name when the file holds several.";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {

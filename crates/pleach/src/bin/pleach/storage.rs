@@ -11,13 +11,12 @@ use crate::fault::Fault;
 
 /// Options that pick a study; [`Where::find`] says how.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Which study")]
 pub(crate) struct Where {
     /// The study file, as a path or `sqlite:PATH` [env: PLEACH_STORAGE]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = "Which study")]
     storage: Option<String>,
     /// The study of that name, where the file holds several
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Which study")]
     study: Option<String>,
 }
 
