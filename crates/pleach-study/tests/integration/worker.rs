@@ -224,7 +224,7 @@ fn events_tell_the_whole_story() {
 }
 
 const WAITING: &str = r#"echo start >>starts-$PLEACH_TRIAL
-    while [ ! -e go ]; do sleep 0.01; done
+    while [ ! -e go ] && [ -d "$PWD" ]; do sleep 0.01; done
     echo '::pleach {"loss": 1}'"#;
 
 /// Runs [`WAITING`] on a thread, calls `act` once trial 0 runs, and returns what the run came to.
