@@ -17,6 +17,7 @@ pub(super) const FIGURE: Figure = Figure {
     minutes: 10,
     run,
     summarise,
+    picture: None,
 };
 
 /// Kills at a uniform time, for each scenario.

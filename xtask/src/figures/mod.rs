@@ -8,6 +8,7 @@ mod nb201_evolution;
 mod overhead_durable;
 mod overhead_memory;
 mod peer;
+mod picture;
 mod record;
 mod same_cmaes;
 mod statistics;
@@ -29,6 +30,8 @@ struct Figure {
     run: fn(&mut Log) -> Result<()>,
     /// What the runs say, without bars.
     summarise: fn(&[Record]) -> Vec<Row>,
+    /// Draws the runs as SVG, where a picture says more.
+    picture: Option<fn(&[Record]) -> String>,
 }
 
 const FIGURES: &[Figure] = &[
@@ -50,6 +53,9 @@ pub(crate) struct Arguments {
     /// Computes the summary of a finished file again, without running anything.
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
+    /// Draws the runs as SVG into this file.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Names all figures with the time they take.
     #[arg(long)]
     list: bool,
@@ -72,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let (records, written) = record::read(file)?;
         let summary = summary(figure, &records)?;
         print(&summary);
+        draw(figure, &records, arguments)?;
         return match written {
             Some(written) if written == summary => Ok(()),
             Some(_) => Err("the summary in the file says something else".into()),
@@ -87,7 +94,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     log.finish(&summary)?;
     print(&summary);
     log_bars(&summary);
-    Ok(())
+    draw(figure, &records, arguments)
+}
+
+/// Writes the picture that was asked for.
+fn draw(figure: &Figure, records: &[Record], arguments: &Arguments) -> Result<()> {
+    let Some(path) = &arguments.picture else { return Ok(()) };
+    let picture = figure.picture.ok_or_else(|| format!("{} has no picture", figure.name))?;
+    Ok(std::fs::write(path, picture(records))?)
 }
 
 /// The summary line: rows with their bars from `benches/bars.toml`.

@@ -7,7 +7,7 @@ use pleach_search::{Literal, Options, Outcome, Search, Seed};
 
 use super::record::{Log, Record, Row};
 use super::statistics::{median, quantile};
-use super::{Figure, version};
+use super::{Figure, picture, version};
 use crate::Result;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -16,6 +16,7 @@ pub(super) const FIGURE: Figure = Figure {
     minutes: 2,
     run,
     summarise,
+    picture: Some(picture),
 };
 
 const METHODS: &[&str] = &["aging-evolution", "random"];
@@ -67,6 +68,11 @@ fn queries_to_best(problem: &TestProblem, method: &str, seed: u64) -> Result<u64
         }
     }
     Ok(BUDGET)
+}
+
+fn picture(records: &[Record]) -> String {
+    let curves = picture::curves(records, METHODS, DATASETS);
+    picture::share_found(&curves, DATASETS.len(), BUDGET as f64)
 }
 
 fn summarise(records: &[Record]) -> Vec<Row> {

@@ -20,6 +20,7 @@ pub(super) const FIGURE: Figure = Figure {
     minutes: 6,
     run,
     summarise,
+    picture: None,
 };
 
 const REPEATS: u64 = 7;

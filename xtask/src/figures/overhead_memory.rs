@@ -15,6 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
     minutes: 3,
     run,
     summarise,
+    picture: None,
 };
 
 const METHODS: &[&str] = &["random", "sobol", "cmaes", "aging-evolution"];

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::record::Record;
 
-const WIDTH: f64 = 640.0;
+const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 60.0;
-const RIGHT: f64 = 150.0;
+const RIGHT: f64 = 200.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 46.0;
 /// Blue, orange, green and grey, told apart by colour-blind readers too.
@@ -43,20 +43,42 @@ pub(super) fn share_found(curves: &[Curve], colours: usize, budget: f64) -> Stri
     );
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let (at, from, to) = (y(share), x(1.0), x(budget));
-        let _ = writeln!(svg, "<line x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{to:.1}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>");
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{to:.1}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>"
+        );
         let percent = share * 100.0;
-        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{percent:.0} %</text>", from - 6.0, at + 4.0);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{percent:.0} %</text>",
+            from - 6.0,
+            at + 4.0
+        );
     }
     for queries in [1.0, 10.0, 100.0, 1000.0].into_iter().filter(|q| *q <= budget) {
         let at = x(queries);
-        let _ = writeln!(svg, "<line x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{:.1}\" stroke=\"#dddddd\"/>", y(1.0), y(0.0));
-        let _ = writeln!(svg, "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{queries}</text>", y(0.0) + 16.0);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{:.1}\" stroke=\"#dddddd\"/>",
+            y(1.0),
+            y(0.0)
+        );
+        let _ = writeln!(
+            svg,
+            "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{queries}</text>",
+            y(0.0) + 16.0
+        );
     }
     let middle = f64::midpoint(x(1.0), x(budget));
     let _ = writeln!(
         svg,
         "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">trained networks looked at</text>",
         HEIGHT - 10.0
+    );
+    let _ = writeln!(
+        svg,
+        "<text x=\"14\" y=\"{0:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {0:.1})\">searches that found the best one</text>",
+        f64::midpoint(y(0.0), y(1.0))
     );
     for (i, curve) in curves.iter().enumerate() {
         let colour = COLOURS[i % colours % COLOURS.len()];
@@ -69,14 +91,21 @@ pub(super) fn share_found(curves: &[Curve], colours: usize, budget: f64) -> Stri
             let _ = write!(path, " H{:.1} V{:.1}", x(*found), y((k + 1) as f64 / n));
         }
         let _ = write!(path, " H{:.1}", x(budget));
-        let _ = writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash}/>");
+        let _ =
+            writeln!(svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash}/>");
         let (from, at) = (x(budget) + 8.0, TOP + 8.0 + 16.0 * i as f64);
         let _ = writeln!(
             svg,
             "<line x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\" stroke=\"{colour}\" stroke-width=\"2\"{dash}/>",
             from + 18.0
         );
-        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\">{}</text>", from + 22.0, at + 3.0, curve.name);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\">{}</text>",
+            from + 22.0,
+            at + 3.0,
+            curve.name
+        );
     }
     svg + "</svg>\n"
 }

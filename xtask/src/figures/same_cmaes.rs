@@ -17,6 +17,7 @@ pub(super) const FIGURE: Figure = Figure {
     minutes: 10,
     run,
     summarise,
+    picture: None,
 };
 
 /// Function, dimensions (0: its own), evaluations.
