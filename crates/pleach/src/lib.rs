@@ -43,3 +43,8 @@ pub use pleach_study::{
     Assignment, BestTrial, Durability, Error, Evaluation, Lease, Progress, Reader, Spec, State, StoreOptions,
     Study, Tell, TrialHandle, TrialRecord,
 };
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
