@@ -170,6 +170,39 @@ fn a_lock_of_another_program_is_waited_for() {
     assert_eq!(asked.join().unwrap().unwrap(), 1);
 }
 
+/// Not a test: a process that sees the file in a folder that cannot be written.
+#[test]
+fn read_only_part() {
+    let Ok(path) = env::var("PLEACH_TEST_READ_ONLY") else { return };
+    let path = Path::new(&path);
+    assert_eq!(Reader::open(path).unwrap().progress(None).unwrap().trials, 40);
+    assert!(Reader::doctor(path).iter().any(|finding| finding.check == "database" && finding.ok));
+    let error = open(path).expect_err("nothing can be written here");
+    assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn a_study_in_a_read_only_folder_can_be_read() {
+    let (folder, path) = file();
+    sample(&path);
+    let _ = fs::remove_file(path.with_extension("db.lock"));
+    let folder = folder.path().to_str().unwrap();
+    let script = format!("mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}");
+    let sandboxed = |then: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &format!("{script} && {then}")]);
+        command.env("PLEACH_TEST_READ_ONLY", &path).output()
+    };
+    if !sandboxed("true").is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: folders cannot be made read-only here");
+        return;
+    }
+    let test = env::current_exe().unwrap();
+    let output = sandboxed(&format!("{} --exact faults::read_only_part", test.display())).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     // /sys refuses new files to everybody, root included.

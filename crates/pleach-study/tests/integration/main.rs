@@ -4,6 +4,7 @@ mod adoption;
 mod basics;
 mod command;
 mod faults;
+mod formats;
 mod overhead;
 mod processes;
 mod resume;
