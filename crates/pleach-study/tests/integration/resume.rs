@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pleach_search::METHODS;
-use pleach_study::{Reader, Spec, State, Study};
+use pleach_study::{Reader, Spec, State, StoreOptions, Study};
 use rusqlite::Connection;
 
 use crate::support::{Dice, create, evaluate, file, run, spec, spec_for, straight, table};
@@ -150,4 +150,21 @@ fn a_trial_whose_workers_die_again_and_again_is_lost() {
     }
     assert_eq!(study.ask("w", 1, None).unwrap()[0].number, 1);
     assert_eq!(Reader::open(&path).unwrap().trial(None, 0).unwrap().state, State::Lost);
+}
+
+#[test]
+fn a_trial_that_waits_after_a_death_is_not_lost_again() {
+    let (_folder, path) = file();
+    let options = StoreOptions { max_lost: 2, ..StoreOptions::default() };
+    let open = || Study::create(&path, &spec("random"), &options).unwrap();
+    let study = open();
+    assert_eq!(study.ask("w", 2, None).unwrap().len(), 2);
+    study.crash();
+    let study = open();
+    assert_eq!(study.ask("w", 1, None).unwrap()[0].number, 0);
+    study.crash();
+    let study = open();
+    assert_eq!(study.ask("w", 1, None).unwrap()[0].number, 1);
+    let progress = study.progress().unwrap();
+    assert_eq!((progress.count(State::Lost), progress.count(State::Running)), (1, 1));
 }
