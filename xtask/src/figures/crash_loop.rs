@@ -21,7 +21,7 @@ pub(super) const FIGURE: Figure = Figure {
 };
 
 /// Kills at a uniform time, for each scenario.
-const KILLS: u64 = 36;
+const KILLS: u64 = 40;
 /// Kills inside a commit, for each scenario.
 const COMMIT_KILLS: u64 = 10;
 /// Kills of one run, about.
@@ -41,19 +41,20 @@ fn scenarios(seed_base: u64) -> Vec<Scenario> {
             "pleach = 1\nname = \"{name}\"\n[search]\nmethod = \"{method}\"\nseed = {seed}\n[limits]\nparallel = 1\n"
         )
     };
-    let mut scenarios: Vec<Scenario> = METHODS
-        .iter()
-        .map(|entry| Scenario {
-            name: entry.name.to_owned(),
-            experiment: head(entry.name, entry.name)
-                + "trials = 1500\n[problem]\nname = \"rastrigin\"\ndims = 4\n",
-            trials: 1500,
-        })
-        .collect();
+    let mut scenarios = Vec::new();
+    for entry in METHODS {
+        for (problem, options) in [("rastrigin", "dims = 4\n"), ("nas-bench-201", "")] {
+            let name = format!("{} {problem}", entry.name);
+            let rest = format!("trials = 1500\n[problem]\nname = \"{problem}\"\n{options}");
+            let experiment = head(&name, entry.name) + &rest;
+            scenarios.push(Scenario { name, experiment, trials: 1500 });
+        }
+    }
     // The command notes each of its starts, so that a trial that runs twice is seen.
-    let script = "echo $PLEACH_TRIAL >> started.txt; echo '::pleach {\\\"loss\\\": 0.'$((PLEACH_SEED % 1000 + 1000))'}'";
+    let script = r#"echo $PLEACH_TRIAL >> started.txt; echo "::pleach {{\"loss\": {x}}}""#;
     let command = format!(
-        "trials = 60\n[objective]\nloss = \"min\"\n[space]\nx = \"uniform(0, 1)\"\n[trial]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"
+        "trials = 60\n[objective]\nloss = \"min\"\n[space]\nx = \"uniform(0, 1)\"\n\
+         [trial]\ncommand = [\"sh\", \"-c\", '''{script}''']\n"
     );
     scenarios.push(Scenario {
         name: "command".into(),
