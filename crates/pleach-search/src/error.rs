@@ -44,6 +44,14 @@ pub enum Error {
         /// Number of distinct points proposed.
         points: u64,
     },
+    /// No new point was found, and it is not proven that none is left.
+    #[error(
+        "no new point that keeps the known constraints was found after {points} points; widen the space, or stop at this number of trials"
+    )]
+    NoNewPoint {
+        /// Number of distinct points proposed.
+        points: u64,
+    },
     /// A point does not belong to the space.
     #[error("{parameter} = {value}: {message}")]
     Point {

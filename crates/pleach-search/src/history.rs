@@ -255,7 +255,8 @@ impl History {
             return Some(Best { number, value, sem: measurement.sem, merit });
         }
         let mut points = self.summaries();
-        if matches!(merit, Merit::Feasible(_)) {
+        // The leader may have lost its place to further evaluations of its point.
+        if points.iter().any(|point| matches!(point.merit, Merit::Feasible(_))) {
             points.retain(|point| matches!(point.merit, Merit::Feasible(_)));
             shrink(&mut points);
             for point in &mut points {
@@ -303,8 +304,8 @@ impl History {
     /// is left.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if every point has been proposed; [`Error::EmptySpace`] or
-    /// [`Error::NoStart`] if no point keeps the known constraints.
+    /// [`Error::Exhausted`] if every point has been proposed; [`Error::NoNewPoint`] if none was found
+    /// that has not been; [`Error::NoStart`] if no point that keeps the known constraints is known.
     pub fn fresh(&self, rng: &mut Rng) -> Result<Point, Error> {
         const DRAWS: usize = 32;
         // Above this many combinations a scan takes too long, and 32 repeated draws are no accident.
@@ -327,7 +328,8 @@ impl History {
             }
             return match space.scan(|point| self.is_new(point)) {
                 Scan::Found(point) => Ok(point),
-                Scan::Nothing | Scan::GaveUp => Err(Error::Exhausted { points: self.distinct() }),
+                Scan::Nothing => Err(Error::Exhausted { points: self.distinct() }),
+                Scan::GaveUp => Err(Error::NoNewPoint { points: self.distinct() }),
             };
         };
         let start = rng.below(count);
@@ -413,6 +415,15 @@ mod tests {
         let number = history.push(point(history, x), Origin::Enqueued);
         history.settle(number, outcome);
         number
+    }
+
+    #[test]
+    fn best_survives_replicates_that_break_a_limit() {
+        let mut history = history(2);
+        add(&mut history, 1.0, measured(5.0, 1.0, None));
+        add(&mut history, 1.0, measured(5.0, 9.0, None));
+        let best = history.best().expect("two evaluations were measured");
+        assert_eq!((best.number, best.merit), (0, Merit::Violating(1.5)));
     }
 
     fn measured(loss: f64, size: f64, sem: Option<f64>) -> Outcome {
