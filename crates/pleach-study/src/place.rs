@@ -17,6 +17,7 @@ impl Place {
     /// A file that exists or could be created, on a local file system.
     pub(crate) fn new(path: &Path) -> Result<Self, Error> {
         let file = real_path(path)?;
+        check_file(&file)?;
         if let Some(filesystem) = network::filesystem_of(&file) {
             return Err(Error::NetworkFolder { path: file, filesystem });
         }
@@ -25,10 +26,12 @@ impl Place {
 
     /// A file that exists, on whatever file system.
     pub(crate) fn existing(path: &Path) -> Result<Self, Error> {
-        if !path.is_file() {
+        if !path.exists() {
             return Err(Error::NoFile { path: path.to_owned() });
         }
-        Ok(Self { file: real_path(path)? })
+        let file = real_path(path)?;
+        check_file(&file)?;
+        Ok(Self { file })
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -67,6 +70,25 @@ fn append(path: PathBuf, suffix: &str) -> PathBuf {
     let mut name: OsString = path.into();
     name.push(suffix);
     name.into()
+}
+
+/// Most bytes of a path that SQLite opens, with room for the names of the files beside it
+/// (`MAX_PATHNAME` of its Unix file system is 512).
+const MAX_PATH_BYTES: usize = 500;
+
+/// Refuses what could never be a study: opening a pipe, say, would wait for ever.
+fn check_file(path: &Path) -> Result<(), Error> {
+    if path.as_os_str().len() > MAX_PATH_BYTES {
+        let name = path.file_name().unwrap_or_default().display();
+        return Err(Error::refused(format!(
+            "the path of {name} is longer than {MAX_PATH_BYTES} bytes; put the study in a folder with a shorter one"
+        )));
+    }
+    if path.is_file() || !path.exists() {
+        return Ok(());
+    }
+    let what = if path.is_dir() { "it is a folder" } else { "it is no regular file" };
+    Err(Error::NotAStudy { path: path.to_owned(), message: what.into() })
 }
 
 /// The path without links; of a file that does not exist yet, its folder must exist.
@@ -172,6 +194,29 @@ mod tests {
             let place = Place::new(&folder.path().join(file)).expect("local");
             assert_eq!(place.trials("s"), real.join(trials).join("s"));
         }
+    }
+
+    #[test]
+    fn a_pipe_or_a_folder_is_refused_instead_of_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe.db");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo exists");
+        assert!(made.success());
+        for (path, what) in [(pipe.as_path(), "no regular file"), (folder.path(), "a folder")] {
+            for place in [Place::new(path), Place::existing(path)] {
+                let error = place.expect_err("it cannot be a study").to_string();
+                assert!(error.contains(what), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_refused_with_the_remedy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let deep = folder.path().join("a".repeat(200)).join("b".repeat(200)).join("c".repeat(200));
+        fs::create_dir_all(&deep).expect("writable");
+        let error = Place::new(&deep.join("study.db")).expect_err("SQLite could not open it");
+        assert!(error.to_string().contains("shorter"), "{error}");
     }
 
     #[test]
