@@ -109,8 +109,10 @@ impl Reader {
 
     /// Calls `visit` with each trial that passes `filter`, by number, without holding all at once.
     ///
+    /// Trials that cannot be read are left out, so that all others can be saved from a damaged file.
+    ///
     /// # Errors
-    /// As [`Reader::trials`], and what `visit` returns.
+    /// What `visit` returns; as [`Reader::trials`], once all that can be read was visited.
     pub fn for_each<E: From<Error>>(
         &self,
         name: Option<&str>,
@@ -125,16 +127,27 @@ impl Reader {
         let mut left = limit;
         // Reading ends early by an error that is none.
         let mut failure = None;
+        let (mut unreadable, mut first_fault) = (0_u64, String::new());
         let read = self.store.each_row(id, from..u64::MAX, |number, row| {
             if left == 0 {
                 return Err(Stop::Enough);
             }
-            let row = row.map_err(|message| self.damaged(number, &message)).map_err(Stop::Error)?;
-            if !passes(row.state) {
-                return Ok(());
-            }
+            let passing = match row {
+                Ok(row) if !passes(row.state) => return Ok(()),
+                Ok(row) => Self::record(&spec, &space, row),
+                Err(message) => Err(message),
+            };
+            let record = match passing {
+                Ok(record) => record,
+                Err(message) => {
+                    if unreadable == 0 {
+                        first_fault = format!("trial {number}: {message}");
+                    }
+                    unreadable += 1;
+                    return Ok(());
+                }
+            };
             left -= 1;
-            let record = self.record(&spec, &space, row).map_err(Stop::Error)?;
             visit(record).map_err(|error| {
                 failure = Some(error);
                 Stop::Enough
@@ -143,7 +156,14 @@ impl Reader {
         match (failure, read) {
             (Some(error), _) => Err(error),
             (None, Err(Stop::Error(error))) => Err(error.into()),
-            (None, Ok(()) | Err(Stop::Enough)) => Ok(()),
+            (None, Ok(()) | Err(Stop::Enough)) if unreadable == 0 => Ok(()),
+            (None, Ok(()) | Err(Stop::Enough)) => {
+                if unreadable > 1 {
+                    first_fault =
+                        format!("{unreadable} trials cannot be read, the first of them {first_fault}");
+                }
+                Err(self.store.damaged(first_fault).into())
+            }
         }
     }
 
@@ -157,7 +177,7 @@ impl Reader {
         let mut found = None;
         self.store.each_row(id, number..number.saturating_add(1), |number, row| {
             let row = row.map_err(|message| self.damaged(number, &message))?;
-            found = Some(self.record(&spec, &space, row)?);
+            found = Some(Self::record(&spec, &space, row).map_err(|message| self.damaged(number, &message))?);
             Ok::<(), Error>(())
         })?;
         match found {
@@ -231,10 +251,11 @@ impl Reader {
         Ok(last.front().copied().unwrap_or(u64::MAX))
     }
 
-    fn record(&self, spec: &Spec, space: &Space, row: Row) -> Result<TrialRecord, Error> {
+    /// The trial of a row, or what is wrong with it.
+    fn record(spec: &Spec, space: &Space, row: Row) -> Result<TrialRecord, String> {
         let Row { number, state, mut record, .. } = row;
         let values = std::mem::take(&mut record.values);
-        let point = space.point(values).map_err(|error| self.damaged(number, &error.to_string()))?;
+        let point = space.point(values).map_err(|error| error.to_string())?;
         Ok(TrialRecord {
             number,
             state,

@@ -214,6 +214,8 @@ pub(crate) fn database_error(path: &Path, error: &rusqlite::Error) -> Error {
     match failure.code {
         ErrorCode::DiskFull => Error::DiskFull { path },
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy { path },
+        // A table or column of ours that is gone.
+        ErrorCode::Unknown if message.contains("no such ") => Error::Damaged { path, message },
         ErrorCode::DatabaseCorrupt => Error::Damaged { path, message },
         ErrorCode::NotADatabase => Error::NotAStudy { path, message: "it is no SQLite database".into() },
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => Error::ReadOnly { path, message },

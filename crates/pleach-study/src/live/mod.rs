@@ -30,6 +30,9 @@ pub(crate) struct Context<'a> {
     pub(crate) max_lost: u32,
 }
 
+/// Most trials of one request: nobody else is served meanwhile.
+const MAX_ASK: usize = 100_000;
+
 /// A trial that is not over.
 #[derive(Debug)]
 struct Open {
@@ -154,6 +157,9 @@ impl Live {
         n: usize,
         limit: u64,
     ) -> Result<Vec<Assignment>, Error> {
+        if n > MAX_ASK {
+            return Err(Error::refused(format!("at most {MAX_ASK} trials can be asked for at once")));
+        }
         if !self.swept {
             self.sweep(context)?;
         }

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use pleach_study::{Error, Reader, StoreOptions, Study};
+use pleach_study::{Error, Filter, Reader, StoreOptions, Study};
 use rusqlite::Connection;
 
 use crate::support::{create, file, part, run, spec, straight, table, try_run};
@@ -145,6 +145,38 @@ fn edits_by_hand_are_named() {
         assert!(error.contains("is damaged") && error.contains(expected), "{sql}: {error}");
         assert!(Reader::doctor(&path).iter().any(|finding| !finding.ok), "{sql}");
     }
+}
+
+#[test]
+fn trials_that_cannot_be_read_keep_no_other_from_being_saved() {
+    let (_folder, path) = file();
+    sample(&path);
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("UPDATE trial SET data = x'77' WHERE id & 1023 IN (5, 30)").unwrap();
+    let mut saved = Vec::new();
+    let read = Reader::open(&path).unwrap().for_each(None, &Filter::default(), |trial| {
+        saved.push(trial.number);
+        Ok::<(), Error>(())
+    });
+    let message = read.unwrap_err().to_string();
+    assert!(message.contains("2 trials cannot be read, the first of them trial 5: its format"), "{message}");
+    assert!(saved.iter().copied().eq((0..40).filter(|number| ![5, 30].contains(number))), "{saved:?}");
+}
+
+#[test]
+fn tables_that_are_gone_are_damage() {
+    let (_folder, path) = file();
+    sample(&path);
+    Connection::open(&path).unwrap().execute_batch("DROP TABLE session").unwrap();
+    assert!(matches!(open(&path), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn more_trials_than_can_be_served_at_once_are_refused() {
+    let (_folder, path) = file();
+    let study = create(&path, &spec("random"));
+    assert!(study.ask("w", 100_000_000, None).unwrap_err().to_string().contains("at most"));
+    assert_eq!(study.ask("w", 3, None).unwrap().len(), 3);
 }
 
 #[test]

@@ -52,23 +52,25 @@ impl Export {
             }
         };
         let name = Some(spec.name.as_str());
-        match self.format {
+        // Of a damaged study, all that can be read is written before the error is told.
+        let read = match self.format {
             Format::Jsonl => reader.for_each(name, &Filter::default(), |trial| {
                 let json = if self.all { text::json_trial(&trial) } else { text::json_core(&trial) };
                 writeln!(sink, "{json}").map_err(Fault::from)
-            })?,
+            }),
             Format::Csv => {
                 let columns = Columns::new(&spec, self.all);
                 let mut csv = csv::Writer::from_writer(&mut *sink);
                 csv.write_record(&columns.header).map_err(csv_fault)?;
-                reader.for_each(name, &Filter::default(), |trial| {
+                let read = reader.for_each(name, &Filter::default(), |trial| {
                     csv.write_record(columns.row(&trial)).map_err(csv_fault)
-                })?;
+                });
                 csv.flush()?;
+                read
             }
-        }
+        };
         sink.flush()?;
-        Ok(Exit::Done)
+        read.map(|()| Exit::Done)
     }
 }
 
