@@ -149,7 +149,9 @@ pub fn run_workers(
         let run = &run;
         let (alive, ended) = channel::<()>();
         let mut work: Vec<Box<dyn FnOnce() + Send>> = vec![Box::new(move || run.keep_leases(&ended))];
-        for k in 0..options.workers.max(1) {
+        // Never more than there can be work for.
+        let most = options.trials.map_or(usize::MAX, |trials| usize::try_from(trials).unwrap_or(usize::MAX));
+        for k in 0..options.workers.min(most).max(1) {
             let (alive, name) = (alive.clone(), format!("{}-{k}", options.name));
             work.push(Box::new(move || {
                 run.work(&name);

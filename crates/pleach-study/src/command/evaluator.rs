@@ -65,7 +65,17 @@ impl Evaluator for CommandEvaluator {
             }
         });
         match run {
-            Ok(run) => self.judge(run, &job, context),
+            Ok(run) => {
+                let tell = self.judge(run, &job, context)?;
+                // Its point is not to blame for a command that could not write.
+                if matches!(tell, Tell::Failed { .. }) && is_on_full_disk(&folder) {
+                    job.files()
+                        .forget_attempt()
+                        .map_err(|error| Error::io("number the logs in", &folder, error))?;
+                    return Err(Error::DiskFull { path: folder });
+                }
+                Ok(tell)
+            }
             Err(error) if is_of_this_trial(&error) => {
                 Ok(failed(FailureClass::Crashed, format!("the command cannot be started: {error}"), None))
             }
@@ -195,6 +205,15 @@ fn is_of_this_trial(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::InvalidInput | io::ErrorKind::ArgumentListTooLong | io::ErrorKind::Other
     )
+}
+
+/// Whether hardly anything can be written to the file system of `folder`.
+fn is_on_full_disk(folder: &Path) -> bool {
+    const LEAST_BYTES: u64 = 64 * 1024;
+    let Ok(disk) = rustix::fs::statvfs(folder) else { return false };
+    // What is reserved for root is free for root.
+    let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    disk.f_blocks > 0 && blocks.saturating_mul(disk.f_frsize) < LEAST_BYTES
 }
 
 /// Makes the folder of a study's trials. One that belonged to another study of the same name and

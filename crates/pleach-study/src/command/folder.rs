@@ -124,6 +124,12 @@ impl Folder {
         absent_is_fine(fs::remove_file(self.path.join(STOP)))
     }
 
+    /// Closes the current attempt as one that never ran to its end: it does not count as a retry.
+    pub(super) fn forget_attempt(&self) -> io::Result<()> {
+        absent_is_fine(fs::remove_file(self.path.join(RUN)))?;
+        self.close_attempt(None)
+    }
+
     /// The exit status of every closed attempt; `None` for one that was cut off.
     pub(super) fn closed_attempts(&self) -> impl Iterator<Item = Option<i32>> {
         let closed = |number: &u32| {

@@ -262,3 +262,41 @@ fn what_went_wrong_with_a_trial_is_said() {
         assert!(ran.code == 3 && ran.stderr.contains(message), "{message}: {ran:?}");
     }
 }
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn a_command_that_cannot_write_on_a_full_disk_is_run_again() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("disk")).unwrap();
+    let file = "pleach = 1\nname = \"full\"\n[objective]\nloss = \"min\"\n[space]\nx = \"uniform(0, 1)\"\n\
+        [trial]\ncommand = [\"echo\", \"::pleach {{\\\"loss\\\": {x}}}\"]\n[limits]\ntrials = 200\n";
+    bench.write("e.toml", file);
+    let script = "mount -t tmpfs -o size=400k tmpfs disk && cp e.toml disk && cd disk || exit 99
+        \"$PLEACH\" run e.toml && exit 1
+        mount -o remount,size=50m . && \"$PLEACH\" run e.toml && \"$PLEACH\" export e.toml -o ../all.csv";
+    let ran = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .env("PLEACH", env!("CARGO_BIN_EXE_pleach"))
+        .current_dir(bench.path("."))
+        .output();
+    let Some(ran) = ran.ok().filter(|ran| !matches!(ran.status.code(), Some(99) | None)) else {
+        eprintln!("SKIPPED: small disks cannot be made here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stderr);
+    if said.contains("unshare") {
+        eprintln!("SKIPPED: small disks cannot be made here");
+        return;
+    }
+    assert!(ran.status.success() && said.contains("is full"), "{said}");
+    let done = bench.read("all.csv").lines().filter(|line| line.contains(",done,")).count();
+    assert_eq!(done, 200, "{said}");
+}
+
+#[test]
+fn many_workers_for_few_trials_are_no_more_than_those() {
+    let bench = shell();
+    let ran = bench.pleach(&["run", "e.toml", "--workers", "65535"]);
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    assert_eq!(bench.ok(&["ls", "e.toml", "--all"]).lines().count(), 7);
+}
