@@ -67,8 +67,11 @@ impl Spec {
         Search::new(self.problem()?, &self.method, &self.options, Seed::new(self.seed))
     }
 
-    /// The name can be that of a folder and of a study on a command line.
-    pub(crate) fn check_name(&self) -> Result<(), Error> {
+    /// Whether the name can be that of a folder and of a study on a command line.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] says what a name may be.
+    pub fn check_name(&self) -> Result<(), Error> {
         let name = &self.name;
         let fits = !name.is_empty()
             && name.len() <= 100

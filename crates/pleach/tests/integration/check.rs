@@ -57,7 +57,7 @@ fn faults_of_syntax_and_keys_are_placed() {
     fault("trials = 500", "trials = many", 34, "string values must be quoted");
     fault("retries = 2", "retires = 2", 28, "did you mean `retries`?");
     fault("[limits]", "[limit]", 33, "did you mean `limits`?");
-    fault("retries = 2", "retries = \"two\"", 28, "expected u32");
+    fault("retries = 2", "retries = \"two\"", 28, "expected a whole number from 0 on");
     fault("n = 3", "n = 3, m = 2", 14, "unknown key `m`");
     fault("pleach = 1\n", "pleach = 2\n", 1, "reads version 1");
     fault("pleach = 1\n", "", 1, "start the file with `pleach = 1`");
@@ -72,9 +72,20 @@ fn faults_of_values_are_placed() {
     fault("goal = \"min\"", "goal = \"up\"", 6, "unknown value `up`");
     fault("goal = \"min\", ", "", 6, "metric latency_ms has no `goal`");
     fault(", limit = 8.0", "", 4, "give all but one a limit");
-    fault("parallel = 4", "parallel = 0", 36, "at least 1");
+    fault("parallel = 4", "parallel = 0", 36, "from 1 to 65535");
     fault("sqlite:good.db", "postgres://host/x", 40, "not in postgres:");
+    fault("parallel = 4", "parallel = 1000000", 36, "from 1 to 65535");
+    fault("trials = 500", "trials = 99999999999999999999", 34, "the number is too large");
+    fault("timeout = \"2h\"", "timeout = 0", 26, "a `timeout` of 0 lets no command run");
+    fault("memory = \"8GiB\"", "memory = \"0\"", 27, "a `memory` of 0 lets no command run");
+    fault("limit = 8.0", "limit = \"8\"", 6, "expected a number");
     fault("seed = 7", "seed = -7", 21, "whole number from 0 on");
+}
+
+#[test]
+fn names_that_a_study_or_a_report_could_not_take_are_placed() {
+    fault("\"good\"", "\"../good\"", 2, "a study cannot be called");
+    fault("accuracy =", "step =", 5, "a metric cannot be called step");
 }
 
 #[test]

@@ -11,7 +11,9 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error) -> Fault {
         .message()
         .replace("unknown field", "unknown key")
         .replace("missing field", "missing key")
-        .replace("unknown variant", "unknown value");
+        .replace("unknown variant", "unknown value")
+        .replace("data did not match any variant of untagged enum Literal", UNREADABLE);
+    let message = in_plain_words(&message);
     // The lists that serde writes are long; they read better below the message.
     let (message, help) = match message.split_once(", expected ") {
         Some((head, tail)) if message.starts_with("unknown") => {
@@ -30,6 +32,22 @@ pub(super) fn syntax(source: &Source, error: &toml::de::Error) -> Fault {
     match help {
         Some(help) => fault.help(help),
         None => fault,
+    }
+}
+
+/// What is said of a value, or of one in a list, that is of no type we know.
+const UNREADABLE: &str = "expected a text, a number, true or false, or a list of one kind of these";
+
+/// Names the types of Rust as a user would.
+fn in_plain_words(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((_, "u64" | "u32" | "usize" | "i64" | "f64")) if message.contains("as i128") => {
+            "the number is too large".to_owned()
+        }
+        Some((head, "u64" | "u32" | "usize")) => format!("{head}, expected a whole number from 0 on"),
+        Some((head, "i64")) => format!("{head}, expected a whole number"),
+        Some((head, "f64")) => format!("{head}, expected a number"),
+        _ => message.to_owned(),
     }
 }
 

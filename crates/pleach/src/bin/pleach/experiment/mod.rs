@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pleach_search::problems::problem;
 use pleach_search::{Literal, Metric, Options, Parameter, Space};
-use pleach_study::command::{Command, CommandEvaluator, CommandSpec, Stdin};
+use pleach_study::command::{Command, CommandEvaluator, CommandSpec, RESERVED, Stdin};
 use pleach_study::{Evaluator, Spec, Study};
 
 use crate::builtin::Builtin;
@@ -87,9 +87,10 @@ impl Experiment {
             Some(url) => storage::parse(url.get_ref(), folder)
                 .map_err(|fault| fault.at(&source, url.span(), "not a study file"))?,
         };
-        if file.limits.parallel.as_ref().is_some_and(|parallel| *parallel.get_ref() == 0) {
+        let parallel = file.limits.parallel.as_ref().map_or(1, |parallel| *parallel.get_ref());
+        if !(1..=usize::from(u16::MAX)).contains(&parallel) {
             let span = source.value(&["limits", "parallel"]).unwrap_or_default();
-            return Err(Fault::usage("`parallel` must be at least 1").at(&source, span, ""));
+            return Err(Fault::usage("`parallel` must be from 1 to 65535").at(&source, span, ""));
         }
         let (work, parameters, metrics) = work_of(&source, &file, folder)?;
         let (method, seed, options) = search_of(&source, &file, &parameters)?;
@@ -106,14 +107,34 @@ impl Experiment {
         let limits = Limits {
             trials: file.limits.trials,
             wall: file.limits.wall,
-            parallel: file.limits.parallel.map_or(1, toml::Spanned::into_inner),
+            parallel,
             max_failures: file.limits.max_failures,
         };
         let durable = file.storage.durable;
         let experiment = Self { source, spec, work, limits, storage, durable };
+        experiment.check_names()?;
         experiment.check_spec().map_err(|error| experiment.explain(&error))?;
         experiment.command()?;
         Ok(experiment)
+    }
+
+    /// Refuses names that the study or the reports of its commands could not take.
+    fn check_names(&self) -> Result<(), Fault> {
+        self.spec.check_name().map_err(|error| {
+            let span = self.source.value(&["name"]).unwrap_or_default();
+            Fault::usage(error.to_string()).at(&self.source, span, "")
+        })?;
+        let Work::Command(_) = self.work else { return Ok(()) };
+        let mut names = self.spec.metrics.iter().map(|metric| metric.name.as_str());
+        match names.find(|name| RESERVED.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let span = self.source.key(&["objective", name]).unwrap_or_default();
+                let message =
+                    format!("a metric cannot be called {name}, which means something else in reports");
+                Err(Fault::usage(message).at(&self.source, span, ""))
+            }
+        }
     }
 
     /// Builds once what a study will build, so that errors show before anything is written.
@@ -184,6 +205,15 @@ fn work_of(
         (None, None) => Err(Fault::usage("the file does not say what a trial does")
             .help("add `[trial]` with a `command`, or `[problem]` with the `name` of a built-in problem; `pleach list problems` names them")),
         (Some(trial), None) => {
+            for (name, is_zero) in
+                [("timeout", trial.timeout == Some(Duration::ZERO)), ("memory", trial.memory == Some(0))]
+            {
+                if is_zero {
+                    return Err(Fault::usage(format!("a `{name}` of 0 lets no command run"))
+                        .at(source, source.value(&["trial", name]).unwrap_or_default(), "")
+                        .help("leave it out for no limit"));
+                }
+            }
             let parameters = file.space.parameters().map_err(|wrong| wrong.place(source))?;
             if parameters.is_empty() {
                 return Err(Fault::usage("the space has no parameters")
