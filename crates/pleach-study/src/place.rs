@@ -72,7 +72,7 @@ fn append(path: PathBuf, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Most bytes of a path that SQLite opens, with room for the names of the files beside it
+/// Most bytes of a path that `SQLite` opens, with room for the names of the files beside it
 /// (`MAX_PATHNAME` of its Unix file system is 512).
 const MAX_PATH_BYTES: usize = 500;
 
