@@ -156,6 +156,7 @@ mod tests {
     use flate2::read::GzDecoder;
 
     use super::*;
+    use crate::problems::testing::data_folder;
     use crate::{Goal, Measurement, Metric, Outcome, Parameter, Problem, Search, Seed, Space};
 
     fn search(parameters: Vec<Parameter>, options: &[(&str, i64)], seed: u64) -> Search {
@@ -251,8 +252,7 @@ mod tests {
     #[test]
     #[ignore = "slow: 5 s, needs PLEACH_DATA; 41 seeds, ratios near 0.5 with a standard error near 0.06"]
     fn defaults_need_half_the_queries_of_the_paper() {
-        let data = std::env::var_os("PLEACH_DATA").expect("PLEACH_DATA is the folder of the tables");
-        let data = Path::new(&data);
+        let Some(data) = data_folder() else { return };
         for (file, key, value, sign, ordered) in [
             ("nas/nasbench_macro.csv.gz", "arch", "acc", -1.0, false),
             ("hpo/fcnet_protein_structure.csv.gz", "key", "val_loss", 1.0, true),

@@ -34,7 +34,7 @@ mod rosenbrock;
 mod setup;
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! What the tests of problems share.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use super::{Setup, TestProblem, problem};
@@ -31,12 +32,14 @@ pub(super) fn measured(outcome: Outcome) -> Measurement {
     }
 }
 
-/// The folder of reference data, or `None` after a line that says so.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-pub(super) fn data_folder() -> Option<PathBuf> {
+/// The folder of reference data, or `None` after a line that says so. Written to the stream itself,
+/// because what a passing test prints is kept from view.
+pub(crate) fn data_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("PLEACH_DATA");
     if folder.is_none() {
-        eprintln!("SKIPPED: set PLEACH_DATA to the folder of the reference data to run this test");
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED {test}: set PLEACH_DATA to the folder of reference data");
     }
     folder.map(PathBuf::from)
 }

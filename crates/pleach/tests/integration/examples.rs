@@ -1,5 +1,6 @@
 //! The files in `examples/` do what they say.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::bench::Bench;
@@ -30,7 +31,7 @@ fn the_showcase_finds_one_of_the_best_cells() {
 #[test]
 fn the_command_trains() {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no python3");
+        let _ = writeln!(std::io::stderr(), "SKIPPED examples::the_command_trains: there is no python3");
         return;
     }
     let bench = copy(&["command.toml", "train.py"]);
