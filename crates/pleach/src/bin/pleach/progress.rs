@@ -10,7 +10,7 @@ use crate::text;
 use crate::units::show_duration;
 
 /// Time between two lines where no terminal shows a bar.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+const LINE_EVERY: Duration = Duration::from_secs(30);
 /// The least time between two lines, however fast the study is.
 const LINE_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 /// How many characters of parameters are shown.
@@ -65,7 +65,7 @@ impl Display {
                 bar.set_message(message);
             }
             Output::Lines { last, finished: shown } => {
-                let step = self.total.map_or(u64::MAX, |total| total.div_ceil(100));
+                let step = self.total.map_or(u64::MAX, |total| total.div_ceil(20));
                 let waited = last.elapsed();
                 let due = waited >= LINE_EVERY || finished >= shown.saturating_add(step);
                 if waited >= LINE_AT_MOST_EVERY && due {

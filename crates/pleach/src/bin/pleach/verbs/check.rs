@@ -127,7 +127,9 @@ fn describe(
     }
     if let Some(share) = admitted {
         let share = if share == 0.0 { format!("none of {DRAWS}") } else { format!("{:.0} %", 100.0 * share) };
-        line("known", format!("{} constraints; {share} of random draws keep them", spec.constraints.len()))?;
+        let known = spec.constraints.len();
+        let (noun, them) = if known == 1 { ("constraint", "it") } else { ("constraints", "them") };
+        line("known", format!("{known} {noun}; {share} of random draws keep {them}"))?;
     }
     let options = spec.options.iter().map(|(name, value)| format!("{name} {value}"));
     let parts: Vec<String> =
