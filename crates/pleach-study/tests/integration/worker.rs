@@ -84,7 +84,7 @@ fn square(assignment: &Assignment, _: &TrialContext<'_>) -> Result<Tell, Error> 
 
 #[test]
 fn every_end_of_a_command_becomes_its_state() {
-    let case = Case::new(11, 2);
+    let case = Case::new(9, 2);
     let summary = case.script(
         r#"case $PLEACH_TRIAL in
             0) echo '::pleach {"loss": 0.5, "extra": 2, "sem": 0.1}' ;;
@@ -92,18 +92,12 @@ fn every_end_of_a_command_becomes_its_state() {
             2) echo 'ValueError: shape' >&2; exit 3 ;;
             3) echo '::pleach {"los": 1}' ;;
             4) echo '::pleach {"loss": NaN}' ;;
-            5) echo '::pleach {"step": 1, "loss": 4}'; exec sleep 1000 ;;
+            5) exit 75 ;;
             6) kill -SEGV $$ ;;
             7) echo '::pleach nonsense' ;;
             8) echo '::pleach {'; echo '::pleach {"step": 1, "loss": 3}'; echo '::pleach {"step": 2, "loss": 2}' ;;
-            9) exit 75 ;;
-            10) x=$(head -c 150000000 /dev/zero | tr '\0' x); exec sleep 1000 ;;
         esac"#,
-        |spec| {
-            spec.timeout = Some(Duration::from_secs(3));
-            spec.temporary_retries = 2;
-            spec.memory = Some(60 << 20);
-        },
+        |spec| spec.temporary_retries = 2,
     );
     assert_eq!(summary.finish, Finish::Trials);
     let trials = case.trials();
@@ -118,19 +112,38 @@ fn every_end_of_a_command_becomes_its_state() {
     check(2, State::Failed, Some(FailureClass::Crashed), "exit status 3; ValueError: shape");
     check(3, State::Failed, Some(FailureClass::MetricMissing), "did not report loss");
     check(4, State::Failed, Some(FailureClass::Diverged), "loss is NaN");
-    check(5, State::Timeout, None, "");
+    check(5, State::Failed, Some(FailureClass::Crashed), "3 attempts");
     check(6, State::Failed, Some(FailureClass::Crashed), "killed by signal 11");
     check(7, State::Failed, Some(FailureClass::MetricMissing), "the report `nonsense` is not JSON");
     check(8, State::Done, None, "the report `{` is not JSON");
-    check(9, State::Failed, Some(FailureClass::Crashed), "3 attempts");
-    check(10, State::Failed, Some(FailureClass::OutOfMemory), "limit");
     assert_eq!(
         (trials[0].metric("loss"), trials[0].metric("extra"), trials[0].sem),
         (Some(0.5), Some(2.0), Some(0.1))
     );
-    assert_eq!((trials[5].metric("loss"), trials[8].metric("loss")), (Some(4.0), Some(2.0)));
-    assert_eq!(trials[9].attempt, 3);
-    assert!(trials[10].peak_rss_bytes.is_some_and(|bytes| bytes > 60 << 20));
+    assert_eq!(trials[8].metric("loss"), Some(2.0));
+    assert_eq!(trials[5].attempt, 3);
+}
+
+#[test]
+fn a_trial_over_its_time_keeps_what_it_reported() {
+    let case = Case::new(1, 1);
+    case.script(r#"echo '::pleach {"step": 1, "loss": 4}'; exec sleep 1000"#, |spec| {
+        spec.timeout = Some(Duration::from_secs(3));
+    });
+    let trial = &case.trials()[0];
+    assert_eq!((trial.state, trial.failure, trial.metric("loss")), (State::Timeout, None, Some(4.0)));
+}
+
+#[test]
+fn a_trial_over_its_memory_is_named_as_such() {
+    let case = Case::new(1, 1);
+    case.script(r"x=$(head -c 150000000 /dev/zero | tr '\0' x); exec sleep 1000", |spec| {
+        spec.memory = Some(60 << 20);
+    });
+    let trial = &case.trials()[0];
+    assert_eq!((trial.state, trial.failure), (State::Failed, Some(FailureClass::OutOfMemory)), "{trial:?}");
+    assert!(trial.error.as_deref().is_some_and(|error| error.contains("limit")), "{trial:?}");
+    assert!(trial.peak_rss_bytes.is_some_and(|bytes| bytes > 60 << 20), "{trial:?}");
 }
 
 #[test]
