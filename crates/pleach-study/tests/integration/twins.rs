@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pleach_search::{Literal, METHODS};
-use pleach_study::{Assignment, Error, Evaluation, ImportRow, Spec, Study, Tell};
+use pleach_study::{Assignment, Error, Evaluation, ImportRow, Spec, StoreOptions, Study, Tell};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::{create, evaluate, file, spec_for, table};
+use crate::support::{evaluate, file, spec_for, table};
 
 /// What a user or worker may do; numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -52,9 +52,15 @@ fn point(spec: &Spec, k: i64) -> BTreeMap<String, Literal> {
     BTreeMap::from([("x".into(), number(k % 9)), ("y".into(), number(k % 7)), ("k".into(), Literal::Int(k))])
 }
 
+/// The study, which never gives a trial up: its twin loses no worker.
+fn open(path: &Path, spec: &Spec) -> Study {
+    let options = StoreOptions { max_lost: u32::MAX, ..StoreOptions::default() };
+    Study::create(path, spec, &options).unwrap()
+}
+
 /// Takes the steps, the interruptions among them only if `interrupted`; what was refused, as text.
 fn take(path: &Path, spec: &Spec, steps: &[Step], interrupted: bool) -> Vec<String> {
-    let mut study = create(path, spec);
+    let mut study = open(path, spec);
     let mut held: Vec<Assignment> = Vec::new();
     let mut refusals = Vec::new();
     let pick = |held: &mut Vec<Assignment>, i: usize| (!held.is_empty()).then(|| held.remove(i % held.len()));
@@ -108,7 +114,7 @@ fn take(path: &Path, spec: &Spec, steps: &[Step], interrupted: bool) -> Vec<Stri
                     }
                     study.close().unwrap();
                 }
-                study = create(path, spec);
+                study = open(path, spec);
                 // Handed out again by number, and before anything else that waits.
                 let again =
                     if held.is_empty() { Vec::new() } else { study.ask("w", held.len(), None).unwrap() };
