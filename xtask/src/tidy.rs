@@ -98,7 +98,12 @@ fn docs_tables(faults: &mut Vec<String>) -> Result<()> {
 
 /// The files git tracks.
 fn tracked() -> Result<Vec<PathBuf>> {
-    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output()?;
+    // The checkout may belong to another user, as it does where root runs the checks.
+    let output = Command::new("git")
+        .args(["-c", "safe.directory=*", "ls-files", "-z"])
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("cannot run git, which lists the files to check: {error}"))?;
     if !output.status.success() {
         return Err("git ls-files failed; tidy needs a checkout".into());
     }
