@@ -141,6 +141,10 @@ impl CommandEvaluator {
             .collect();
         if !missing.is_empty() {
             let mut reason = format!("the command ended well and did not report {}", missing.join(", "));
+            if run.reports.warnings.is_empty() {
+                let example = format!("; print a line such as ::pleach {{\"{}\": 0.5}}", missing[0]);
+                reason.push_str(&example);
+            }
             for warning in &run.reports.warnings {
                 reason.extend(["; ", warning]);
             }

@@ -110,7 +110,12 @@ fn every_end_of_a_command_becomes_its_state() {
     check(0, State::Done, None, "");
     check(1, State::Infeasible, None, "no such layer");
     check(2, State::Failed, Some(FailureClass::Crashed), "exit status 3; ValueError: shape");
-    check(3, State::Failed, Some(FailureClass::MetricMissing), "did not report loss");
+    check(
+        3,
+        State::Failed,
+        Some(FailureClass::MetricMissing),
+        r#"did not report loss; print a line such as ::pleach {"loss": 0.5}"#,
+    );
     check(4, State::Failed, Some(FailureClass::Diverged), "loss is NaN");
     check(5, State::Failed, Some(FailureClass::Crashed), "3 attempts");
     check(6, State::Failed, Some(FailureClass::Crashed), "killed by signal 11");
