@@ -1,5 +1,7 @@
 //! Statements on the database: rows in, rows out.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pleach_search::Parameter;
@@ -50,6 +52,8 @@ pub(crate) type StoredReport = (u64, Vec<(Name, f64)>);
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
+    /// Device and inode of the file when it was opened.
+    identity: Option<(u64, u64)>,
 }
 
 impl Store {
@@ -57,12 +61,17 @@ impl Store {
     pub(crate) fn open(place: &Place, durability: Durability) -> Result<Self, Error> {
         let mut connection = schema::open_to_write(place, durability)?;
         crate::failpoint::install(&mut connection);
-        Ok(Self { connection, path: place.file().to_owned() })
+        Ok(Self::of(connection, place))
     }
 
     /// Opens the file for reading.
     pub(crate) fn read(place: &Place) -> Result<Self, Error> {
-        Ok(Self { connection: schema::open_to_read(place)?, path: place.file().to_owned() })
+        Ok(Self::of(schema::open_to_read(place)?, place))
+    }
+
+    fn of(connection: Connection, place: &Place) -> Self {
+        let path = place.file().to_owned();
+        Self { connection, identity: identity(&path), path }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -95,7 +104,14 @@ impl Store {
     }
 
     /// Starts a transaction that writes.
+    ///
+    /// What is written to a file that was moved or removed meanwhile would be lost with it, so that
+    /// is an error.
     pub(crate) fn begin(&self) -> Result<(), Error> {
+        if identity(&self.path) != self.identity {
+            let message = "it was moved, replaced or removed while it was in use, and nothing of this request was recorded; put it back and run again".into();
+            return Err(Error::Database { path: self.path.clone(), message });
+        }
         self.execute("BEGIN IMMEDIATE", []).map(drop)
     }
 
@@ -329,6 +345,12 @@ impl Store {
         lines.retain(|line| line != "ok");
         Ok(lines)
     }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 /// Snapshots are read only by the version that wrote them.

@@ -181,6 +181,20 @@ fn more_trials_than_can_be_served_at_once_are_refused() {
 }
 
 #[test]
+fn a_file_that_is_moved_away_while_open_is_not_written_to() {
+    let (folder, path) = file();
+    let study = create(&path, &spec("random"));
+    run(&study, 5);
+    fs::rename(&path, folder.path().join("moved.db")).unwrap();
+    let error = study.ask("w", 1, None).unwrap_err().to_string();
+    assert!(error.contains("moved, replaced or removed"), "{error}");
+    fs::write(&path, "another file").unwrap();
+    assert!(study.ask("w", 1, None).is_err());
+    fs::rename(folder.path().join("moved.db"), &path).unwrap();
+    assert_eq!(study.ask("w", 1, None).unwrap()[0].number, 5);
+}
+
+#[test]
 fn an_edit_while_the_study_is_open_is_noticed() {
     let (_folder, path) = file();
     let study = create(&path, &spec("random"));
