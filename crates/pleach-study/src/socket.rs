@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::place::Place;
-use crate::process::random;
 
 /// Longest path that fits in the address of a socket on every system (the least is 104 bytes with
 /// the closing zero).
@@ -29,8 +28,10 @@ impl Listener {
     pub(crate) fn bind(place: &Place) -> Result<Self, Error> {
         let path = place.socket();
         // Nobody can connect before the permissions are set: it gets its name afterwards.
-        let fresh = path.with_extension(format!("{:08x}", random() >> 32));
+        let fresh = path.with_extension("new");
         let bind = || -> io::Result<UnixListener> {
+            // Of an owner that was killed right here.
+            let _ = fs::remove_file(&fresh);
             let listener = with_short(&fresh, |path| UnixListener::bind(path))?;
             fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
             fs::rename(&fresh, &path)?;

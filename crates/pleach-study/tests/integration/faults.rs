@@ -264,6 +264,7 @@ fn leftovers_of_dead_owners_and_long_paths_are_no_hindrance() {
     fs::create_dir(&deep).unwrap();
     let path = deep.join("study.db");
     fs::write(deep.join("study.db.sock"), "left over").unwrap();
+    fs::write(deep.join("study.db.new"), "of an owner killed before its socket had its name").unwrap();
     fs::write(deep.join("study.db.lock"), "999999").unwrap();
     let owner = create(&path, &spec("random"));
     let client = create(&path, &spec("random"));
@@ -274,7 +275,7 @@ fn leftovers_of_dead_owners_and_long_paths_are_no_hindrance() {
     );
     assert_eq!(mode & 0o777, 0o600);
     drop((client, owner));
-    assert!(!deep.join("study.db.sock").exists());
+    assert!(!deep.join("study.db.sock").exists() && !deep.join("study.db.new").exists());
 }
 
 #[test]
