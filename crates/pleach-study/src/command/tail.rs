@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+
+use rustix::fs::OFlags;
 
 /// Follows the lines of one file that begin with a prefix.
 ///
@@ -37,7 +39,9 @@ impl Tail {
     /// Hands every line that has been completed since the last look to `line`; true when the end
     /// of the file was reached.
     pub(super) fn look(&mut self, mut line: impl FnMut(&[u8])) -> io::Result<bool> {
-        let mut file = match File::open(&self.path) {
+        // Opening a pipe must not wait for somebody to write to it.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut file = match File::options().read(true).custom_flags(flags).open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             Err(error) => return Err(error),

@@ -139,6 +139,13 @@ fn reports_come_by_file_and_by_standard_output() {
 }
 
 #[test]
+fn a_report_that_is_a_pipe_is_not_waited_for() {
+    let script = r#"mkfifo "$PLEACH_REPORT"; echo '::pleach {"loss": 2}'; sleep 0.1"#;
+    let run = Script::new(script).run();
+    assert_eq!((run.end, run.reports.value("loss")), (End::Exited(0), Some(2.0)));
+}
+
+#[test]
 fn intermediate_reports_are_seen_while_the_command_runs() {
     let script = Script::new(
         r#"for k in 1 2 3; do
