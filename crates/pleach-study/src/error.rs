@@ -60,6 +60,14 @@ pub enum Error {
         /// Where it stands.
         state: State,
     },
+    /// What was measured cannot be used; the trial may be told again.
+    #[error("trial {number}: {message}")]
+    Unusable {
+        /// The trial.
+        number: u64,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The trial was taken from this worker and handed out to another.
     #[error(
         "trial {number} was handed out again: attempt {current} is running, and attempt {attempt} comes too late"
@@ -216,6 +224,7 @@ impl From<pleach_search::Error> for Error {
     fn from(error: pleach_search::Error) -> Self {
         match error {
             pleach_search::Error::Exhausted { points } => Error::Exhausted { points },
+            pleach_search::Error::Trial { number, message } => Error::Unusable { number, message },
             other => Error::Search(other),
         }
     }

@@ -230,16 +230,24 @@ impl Run<'_> {
     fn step(&self, assignment: &Assignment, worker: &str) -> Result<Option<Assignment>, Error> {
         let evaluated =
             if self.is_ending_early() { Ok(Tell::Retry) } else { self.evaluate(assignment, worker) };
-        let (tell, error) = match evaluated {
+        let (mut tell, error) = match evaluated {
             Ok(tell) => (tell, None),
             Err(error) => (Tell::Retry, Some(error)),
         };
         let Assignment { number, attempt, .. } = *assignment;
-        let told = if error.is_some() || self.is_ending() {
-            self.study.tell(number, attempt, tell.clone()).map(|state| (state, None))
-        } else {
-            self.study.tell_and_ask(number, attempt, tell.clone(), worker, self.trials)
+        let send = |tell: Tell| {
+            if error.is_some() || self.is_ending() {
+                self.study.tell(number, attempt, tell).map(|state| (state, None))
+            } else {
+                self.study.tell_and_ask(number, attempt, tell, worker, self.trials)
+            }
         };
+        let mut told = send(tell.clone());
+        if let Err(Error::Unusable { message, .. }) = told {
+            // Nothing else will ever come of it, and the other trials are as good as before.
+            tell = Tell::Failed { class: FailureClass::Crashed, reason: Some(message), peak_rss_bytes: None };
+            told = send(tell.clone());
+        }
         if let Some(error) = error {
             return Err(error);
         }

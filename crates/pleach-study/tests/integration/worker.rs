@@ -169,6 +169,25 @@ fn a_crash_is_retried_as_often_as_allowed() {
 }
 
 #[test]
+fn measurements_that_cannot_be_used_are_failed_trials_and_no_end_of_the_run() {
+    let case = Case::new(4, 1);
+    let script = r#"case $PLEACH_TRIAL in
+        0) echo '::pleach {"loss": 1, "sem": -1}';;
+        1) echo '::pleach {"loss": 1, "features": [1, 2]}';;
+        2) echo '::pleach {"loss": 1, "features": [1, 2, 3]}';;
+        3) echo '::pleach {"loss": 1, "sem": NaN}';;
+    esac"#;
+    let summary = case.script(script, |_| {});
+    assert_eq!(summary.finish, Finish::Trials);
+    let trials = case.trials();
+    let states: Vec<State> = trials.iter().map(|trial| trial.state).collect();
+    assert_eq!(states, [State::Failed, State::Done, State::Failed, State::Failed]);
+    let reason = |number: usize| trials[number].error.clone().unwrap_or_default();
+    assert!(reason(0).starts_with("sem must be a finite number"), "{}", reason(0));
+    assert!(reason(2).starts_with("2 features expected"), "{}", reason(2));
+}
+
+#[test]
 fn limits_end_a_run_and_say_so() {
     let fail = |_: &Assignment, _: &TrialContext<'_>| {
         Ok(Tell::Failed { class: FailureClass::Crashed, reason: None, peak_rss_bytes: None })

@@ -142,7 +142,7 @@ impl From<pleach_study::Error> for Fault {
             Error::SpecDiffers { .. } => Self::usage(message)
                 .help("`pleach study edit-space FILE.toml` gives a stored study a wider space"),
             Error::NoTrial { .. } => Self::usage(message).help("`pleach ls` lists the trials"),
-            Error::Search(_) => Self::usage(message),
+            Error::Search(_) | Error::Unusable { .. } => Self::usage(message),
             _ => Self::failed(message),
         }
     }
