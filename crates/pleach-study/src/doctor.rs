@@ -72,12 +72,12 @@ fn owner(place: &Place) -> Finding {
     let leftover = place.socket().exists();
     let owned = place.lock_file().exists().then(|| Lock::try_take(place));
     match owned {
-        Some(Ok(None)) if socket::connect(place).is_ok() => {
+        Some(Ok(None)) if socket::answers(place, socket::SLOW) => {
             Finding::new("owner", true, format!("process {} owns the file and answers", Lock::holder(place)))
         }
         Some(Ok(None)) => {
             let message = format!(
-                "process {} owns the file and does not listen; if it is neither starting nor ending, end it",
+                "process {} owns the file and does not answer; if it is neither starting nor ending, continue or end it",
                 Lock::holder(place)
             );
             Finding::new("owner", false, message)

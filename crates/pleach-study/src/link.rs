@@ -220,7 +220,17 @@ impl Session {
         let mut line = String::new();
         let exchange = socket::line(question)
             .and_then(|question| connection.get_mut().write_all(&question))
-            .and_then(|()| connection.read_line(&mut line));
+            .and_then(|()| {
+                if !socket::is_readable_within(connection.get_ref(), socket::SLOW).unwrap_or(true) {
+                    tracing::warn!(
+                        "{} is owned by process {}, which has not answered for {} s; still waiting",
+                        place.file().display(),
+                        Lock::holder(place),
+                        socket::SLOW.tv_sec
+                    );
+                }
+                connection.read_line(&mut line)
+            });
         match exchange {
             Ok(0) => Err(Broken::Gone),
             Ok(_) if !line.ends_with('\n') => Err(Broken::Gone),

@@ -1,12 +1,13 @@
 //! The socket beside a file, at which its owner listens.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::Error;
@@ -84,6 +85,26 @@ pub(crate) fn connect(place: &Place) -> io::Result<UnixStream> {
     with_short(&place.socket(), |path| UnixStream::connect(path))
 }
 
+/// Whether the owner of a file answers within `time`. One that is stopped is connected to all the
+/// same, by the queue of its socket.
+pub(crate) fn answers(place: &Place, time: Timespec) -> bool {
+    let greet = || -> io::Result<bool> {
+        let mut stream = connect(place)?;
+        // Any line is answered by who the owner is.
+        stream.write_all(b"\n")?;
+        is_readable_within(&stream, time)
+    };
+    greet().unwrap_or(false)
+}
+
+/// After this time without an answer a user wants to know why.
+pub(crate) const SLOW: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// Waits at most `time` for something to read, or for the end of the connection.
+pub(crate) fn is_readable_within(stream: &UnixStream, time: Timespec) -> io::Result<bool> {
+    Ok(poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&time))? > 0)
+}
+
 /// Calls `f` with a path to the same file that fits in the address of a socket: for a long one, it
 /// leads through an open descriptor of its folder.
 fn with_short<T>(path: &Path, f: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
@@ -105,4 +126,19 @@ pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_is_stopped_does_not_answer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::new(&folder.path().join("study.db")).expect("local");
+        let soon = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        assert!(!answers(&place, soon), "there is no owner");
+        let _listener = Listener::bind(&place).expect("writable");
+        assert!(connect(&place).is_ok() && !answers(&place, soon));
+    }
 }
