@@ -53,12 +53,13 @@ impl Place {
 
     /// The folder of the trials of a study.
     pub(crate) fn trials(&self, study: &str) -> PathBuf {
-        let stem = if self.file.extension().is_some_and(|extension| extension == "db") {
-            self.file.with_extension("")
-        } else {
-            self.file.clone()
+        // `a` and `a.db` are two files, so their trials must not lie in one folder.
+        let folder = match self.file.extension() {
+            Some(extension) if extension == "db" => self.file.with_extension("trials"),
+            Some(_) => self.beside(".trials"),
+            None => self.beside("-trials"),
         };
-        append(stem, ".trials").join(study)
+        folder.join(study)
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -190,7 +191,7 @@ mod tests {
     fn the_folder_of_trials_is_named_after_the_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("it exists");
-        for (file, trials) in [("a.db", "a.trials"), ("b.sqlite", "b.sqlite.trials"), ("c", "c.trials")] {
+        for (file, trials) in [("a.db", "a.trials"), ("b.sqlite", "b.sqlite.trials"), ("a", "a-trials")] {
             let place = Place::new(&folder.path().join(file)).expect("local");
             assert_eq!(place.trials("s"), real.join(trials).join("s"));
         }
