@@ -51,6 +51,23 @@ fn a_study_of_optuna_goes_on() {
 }
 
 #[test]
+fn a_study_of_optuna_that_cannot_be_taken_as_it_is_says_what_to_do() {
+    let bench = Bench::new();
+    for (sql, message) in [
+        ("UPDATE studies SET study_name = 'a/b'", "--study NAME"),
+        ("DELETE FROM trial_params", "import it into the study of an experiment file"),
+        ("PRAGMA foreign_keys = 0; DELETE FROM studies", "holds no study"),
+    ] {
+        std::fs::copy(data("optuna.sqlite"), bench.path("o.sqlite")).unwrap();
+        rusqlite::Connection::open(bench.path("o.sqlite")).unwrap().execute_batch(sql).unwrap();
+        let ran = bench.pleach(&["import", "optuna", "o.sqlite", "new.db"]);
+        assert!(ran.code > 0, "{sql}");
+        let said = ran.stderr.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(message), "{sql}: {said}");
+    }
+}
+
+#[test]
 fn a_study_of_optuna_fills_an_experiment() {
     let from = data("optuna.sqlite");
     let from = from.to_str().unwrap();

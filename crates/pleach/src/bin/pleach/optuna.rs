@@ -159,6 +159,7 @@ fn pick(studies: Vec<(i64, String)>, name: Option<&str>, path: &Path) -> Result<
         Some(name) => {
             Fault::usage(format!("{} holds no study called {name}; there are {known}", path.display()))
         }
+        None if known.is_empty() => Fault::failed(format!("{} holds no study", path.display())),
         None => Fault::usage(format!("{} holds several studies", path.display()))
             .help(format!("pick one with --from-study; there are {known}")),
     })

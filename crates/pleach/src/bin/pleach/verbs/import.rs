@@ -164,6 +164,16 @@ impl Optuna {
             target.open(Lease::Process)?
         } else {
             let spec = spec_of(&found, target.name.as_deref());
+            if spec.parameters.is_empty() {
+                return Err(Fault::failed(format!(
+                    "no trial of {} has parameters, so its space is not known",
+                    found.name
+                ))
+                .help("import it into the study of an experiment file, which says what is searched"));
+            }
+            spec.check_name().map_err(|error| {
+                Fault::usage(error.to_string()).help("--study NAME gives it another name here")
+            })?;
             Study::create(&target.path, &spec, &StoreOptions::default())?
         };
         let spec = study.spec()?;
