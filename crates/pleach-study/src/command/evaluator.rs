@@ -119,6 +119,8 @@ impl CommandEvaluator {
                 out_of_memory(format!("it held more than its limit of {limit} bytes"))
             }
             End::Exited(status) => return self.crashed(status, &reason(describe(status)), job, context),
+            // Its supervisor died, but it had said all it had to say.
+            End::Lost if run.adopted && run.reports.is_complete => self.measured(run),
             // It died with the process that had started it.
             End::Lost if run.adopted => Tell::Retry,
             End::Lost => {

@@ -75,12 +75,14 @@ impl Folder {
     }
 
     /// Makes the folder, or finds out what an earlier process left in it.
-    pub(super) fn enter(&self, config: &[u8]) -> io::Result<Found> {
+    ///
+    /// `is_reported` says whether the reports of the current attempt are complete.
+    pub(super) fn enter(&self, config: &[u8], is_reported: &dyn Fn() -> bool) -> io::Result<Found> {
         if self.create()? {
             return self.prepare(config).map(Found::Nothing);
         }
         match fs::read(self.config()) {
-            Ok(found) if found == config && !self.is_foreign() => self.look(),
+            Ok(found) if found == config && !self.is_foreign() => self.look(is_reported),
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.prepare(config).map(Found::Nothing),
             Ok(_) => {
                 if !self.is_free()? {
@@ -173,12 +175,16 @@ impl Folder {
     }
 
     /// Looks for a run of ours until its state is known.
-    fn look(&self) -> io::Result<Found> {
+    fn look(&self, is_reported: &dyn Fn() -> bool) -> io::Result<Found> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             // A lock that is free says that the command is over, so the result is looked for after it.
             let free = self.is_free()?;
             if self.status().is_some() {
+                return Ok(Found::Finished);
+            }
+            // Without a supervisor nobody knows the status, but a complete report is not asked for twice.
+            if free && self.stdout().exists() && is_reported() {
                 return Ok(Found::Finished);
             }
             if free {

@@ -79,6 +79,8 @@ pub struct Reports {
     pub last: Report,
     /// The newest intermediate value of every name.
     pub intermediate: BTreeMap<String, f64>,
+    /// Whether a line said `"final": true`.
+    pub is_complete: bool,
     /// The first things that went wrong in reading them.
     pub warnings: Vec<String>,
     /// How many lines could not be read.
@@ -98,6 +100,7 @@ impl Reports {
         }
         match Report::parse(line) {
             Ok(report) => {
+                self.is_complete |= report.is_final;
                 if report.step.is_none() || report.is_final {
                     self.last.metrics.extend(report.metrics.clone());
                     self.last.sem = report.sem.or(self.last.sem);

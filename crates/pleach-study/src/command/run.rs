@@ -122,7 +122,12 @@ impl Command {
         let files = job.files();
         let oom_kills = memory::oom_kills();
         let mut sources = Sources::new(&files);
-        let (supervisor, adopted) = match files.enter(&config_json(job.params))? {
+        let is_reported = || {
+            let mut sources = Sources::new(&files);
+            sources.finish();
+            sources.reports.is_complete
+        };
+        let (supervisor, adopted) = match files.enter(&config_json(job.params), &is_reported)? {
             Found::Nothing(log) => (Some(self.launch(job, &files, log)?), false),
             Found::Alive(supervisor) => (Some(supervisor), true),
             Found::Finished => (None, true),

@@ -111,6 +111,18 @@ fn what_is_left_of_a_command_without_supervisor_is_ended_first() {
 }
 
 #[test]
+fn a_complete_report_of_a_command_without_supervisor_is_taken() {
+    let script = orphan("starts");
+    let report = script.folder().join("report.jsonl");
+    fs::write(report, "{\"loss\": 1, \"final\": true}\n").unwrap();
+    kill_process_group(supervisor(&script.folder()), Signal::KILL).unwrap();
+    until("its death", || is_free(&script.folder()));
+    let run = script.run();
+    assert_eq!((run.end, run.adopted, run.reports.is_complete), (End::Lost, true, true));
+    assert_eq!((run.reports.value("loss"), lines(&script, "starts")), (Some(1.0), 1));
+}
+
+#[test]
 fn a_parent_killed_at_any_moment_leaves_one_run() {
     // The moments are in the order in which they are reached; each parent is killed soon after one.
     for reached in [
