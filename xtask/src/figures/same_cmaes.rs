@@ -195,6 +195,7 @@ fn summarise(records: &[Record]) -> Vec<Row> {
         good += f64::from(u8::from(ratio <= 1.05));
         rows.push(Row::new(format!("{name}, median regret over pycma's"), ratio));
         rows.push(Row::new(format!("{name}, median regret"), mine));
+        rows.push(Row::new(format!("{name}, median regret of pycma"), theirs));
         let until = solved(name);
         rows.push(Row::new(
             format!("{name}, evaluations until solved over pycma's"),
