@@ -163,6 +163,32 @@ impl History {
         group.trials.iter().any(|&k| self.trial(k).outcome.is_some()).then_some(group.merit)
     }
 
+    /// What was known after the first `told` tells: the first trial of every point that had an
+    /// outcome other than [`Outcome::Withdrawn`], by number, with the merit of the point at that time.
+    ///
+    /// # Panics
+    /// If there were not as many tells.
+    pub fn known_after(&self, told: usize) -> Vec<(u64, Merit)> {
+        let mut known: Vec<u64> = self.told[..told].to_vec();
+        known.sort_unstable();
+        let mut points = Vec::with_capacity(told);
+        for &number in &known {
+            let group = &self.groups[&self.trial(number).key];
+            let trials = group.trials.iter().copied().filter(|k| known.binary_search(k).is_ok());
+            // A group is entered at its first trial that was told.
+            if trials.clone().next() == Some(number) {
+                let is_whole = group.trials.iter().filter(|&&k| self.trial(k).outcome.is_some()).count()
+                    == trials.clone().count();
+                let merit =
+                    if is_whole { group.merit } else { self.joint_merit(&trials.collect::<Vec<_>>()) };
+                if merit != Merit::Withdrawn {
+                    points.push((group.trials[0], merit));
+                }
+            }
+        }
+        points
+    }
+
     /// How often each point that a method proposes is evaluated.
     pub fn evaluations(&self) -> usize {
         self.evaluations

@@ -23,11 +23,18 @@
 
 #![forbid(unsafe_code)]
 
+mod descriptor;
 mod error;
 mod expression;
 mod history;
+#[allow(dead_code, reason = "the methods that use it follow")]
+mod layout;
+#[allow(dead_code, reason = "the methods that use it follow")]
+mod linalg;
 mod methods;
 mod outcome;
+#[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
+mod partition;
 mod problem;
 pub mod problems;
 mod search;
@@ -36,10 +43,12 @@ mod space;
 pub mod testing;
 mod value;
 
+pub use descriptor::Descriptor;
 pub use error::Error;
 pub use history::{Best, History, Origin, Trial};
 pub use methods::{Entry, METHODS, Optimizer, Options, Proposal, method};
 pub use outcome::{FailureClass, Measurement, Merit, Outcome};
+pub use partition::Region;
 pub use problem::{Goal, Metric, Problem};
 pub use search::{Event, REPLICATES, Search};
 pub use seed::{Rng, Seed};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Measurement, Merit, Outcome, Space};
+use crate::{Descriptor, Error, Measurement, Merit, Outcome, Space};
 
 /// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,7 @@ pub struct Problem {
     space: Space,
     metrics: Vec<Metric>,
     objective: usize,
+    descriptors: Vec<Descriptor>,
 }
 
 impl Problem {
@@ -79,13 +80,24 @@ impl Problem {
         }
         let mut free = (0..metrics.len()).filter(|&i| metrics[i].limit.is_none());
         match (free.next(), free.next()) {
-            (Some(objective), None) => Ok(Self { space, metrics, objective }),
+            (Some(objective), None) => Ok(Self { space, metrics, objective, descriptors: Vec::new() }),
             (None, _) => error("no metric is free to be optimised; leave one without a limit".into()),
             (Some(a), Some(b)) => error(format!(
                 "{} and {} both have no limit, and searching a Pareto front is not built yet; give all but one a limit",
                 metrics[a].name, metrics[b].name
             )),
         }
+    }
+
+    /// The same problem with features of its points that are known before an evaluation.
+    #[must_use]
+    pub fn described(self, descriptors: Vec<Descriptor>) -> Self {
+        Self { descriptors, ..self }
+    }
+
+    /// Features of points that are known before an evaluation.
+    pub fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors
     }
 
     /// The space that is searched.

@@ -1,8 +1,8 @@
 //! The driver: one problem, one method, one seed.
 
 use crate::{
-    Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Seed,
-    Space, Trial, method,
+    Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Region,
+    Seed, Space, Trial, method,
 };
 
 /// The option of every method that asks for several evaluations of each point.
@@ -84,7 +84,7 @@ impl Search {
             }
             // With replicates, points are proposed one at a time so that their trials stay together.
             let wanted = if self.history.evaluations() > 1 { 1 } else { n - numbers.len() };
-            let proposals = match self.optimizer.ask(&self.history, wanted) {
+            let proposals = match self.optimizer.ask(&self.history, &Region::whole(), wanted) {
                 Ok(proposals) if proposals.is_empty() => {
                     Err(Error::Exhausted { points: self.history.distinct() })
                 }
@@ -148,7 +148,7 @@ impl Search {
 
     fn add(&mut self, point: Point, origin: Origin) -> u64 {
         let number = self.history.push(point, origin);
-        self.optimizer.asked(&self.history, number);
+        self.optimizer.asked(&self.history, &Region::whole(), number);
         number
     }
 

@@ -18,8 +18,8 @@ use crate::{
 /// out.
 ///
 /// Methods that learn from outcomes must beat random search on three problems: the median over 15
-/// seeds of the best of 150 trials. Chance alone fails a method that is better in 9 of 10 runs
-/// with probability below 10⁻⁴.
+/// seeds of the best of 150 trials (9 seeds and 60 trials for methods that deliberate). Chance alone
+/// fails a method that is better in 9 of 10 runs with probability below 10⁻³.
 ///
 /// # Panics
 /// With what is wrong, if anything is.
@@ -207,20 +207,25 @@ impl Recorded {
     }
 }
 
-/// The number of steps of a script; about 350 trials where the space has as many points.
-const STEPS: u64 = 600;
+/// The number of steps of a script: about 350 trials where the space has as many points, and 90 for
+/// methods that deliberate.
+fn n_steps(entry: &Entry) -> u64 {
+    if entry.deliberates { 150 } else { 600 }
+}
 
 fn repeats_and_resumes(entry: &Entry, problem: &Problem, replicates: i64, mood: Mood, context: &str) {
+    let steps = n_steps(entry);
     let stops: Vec<u64> = {
         let mut rng = Seed::new(23).child(context, 0).rng(0);
-        let mut stops: Vec<u64> = (0..5).map(|_| rng.below(STEPS)).collect();
+        let mut stops: Vec<u64> =
+            (0..if entry.deliberates { 2 } else { 5 }).map(|_| rng.below(steps)).collect();
         stops.sort_unstable();
         stops
     };
     // At every stop: the number of events and the snapshot.
     let mut marks = Vec::new();
     let mut whole = Recorded::new(entry, problem, replicates, 5);
-    for step in 0..STEPS {
+    for step in 0..steps {
         if stops.contains(&step) {
             marks.push((step, whole.events.len(), whole.search.snapshot()));
         }
@@ -229,11 +234,11 @@ fn repeats_and_resumes(entry: &Entry, problem: &Problem, replicates: i64, mood: 
     check_trials(&whole.search, mood, context);
 
     let mut again = Recorded::new(entry, problem, replicates, 5);
-    again.run(0..STEPS, mood, context);
+    again.run(0..steps, mood, context);
     whole.assert_same(&again, &format!("{context}, repeated"));
 
     let mut other = Recorded::new(entry, problem, replicates, 6);
-    other.run(0..STEPS, mood, context);
+    other.run(0..steps, mood, context);
     let points = |run: &Recorded| run.table().iter().map(|(key, ..)| *key).collect::<Vec<_>>();
     let one_point = problem.space().cardinality() == Some(1);
     assert!(one_point || points(&whole) != points(&other), "{context}: another seed gives the same run");
@@ -251,13 +256,13 @@ fn repeats_and_resumes(entry: &Entry, problem: &Problem, replicates: i64, mood: 
                 }
             }
         }
-        replayed.run(step..STEPS, mood, context);
+        replayed.run(step..steps, mood, context);
         whole.assert_same(&replayed, &format!("{context}, replayed from step {step}"));
 
         let mut restored = Recorded::new(entry, problem, replicates, 5);
         let result = restored.search.restore(events.to_vec(), &snapshot);
         result.unwrap_or_else(|error| panic!("{context}, restored at step {step}: {error}"));
-        restored.run(step..STEPS, mood, context);
+        restored.run(step..steps, mood, context);
         whole.assert_same(&restored, &format!("{context}, restored at step {step}"));
 
         for damaged in damage(&snapshot) {
@@ -336,7 +341,7 @@ fn follows_an_edit(entry: &Entry) {
     run.run(0..120, Mood::Mixed, &context);
     let before = run.search.history().next_number();
     run.search.edit_space(space(8.0)).expect("the method was suitable before");
-    run.run(120..900, Mood::Mixed, &context);
+    run.run(120..if entry.deliberates { 240 } else { 900 }, Mood::Mixed, &context);
     check_trials(&run.search, Mood::Mixed, &context);
     let is_beyond = |point: &Point| point.values().iter().any(|value| value.as_f64() > Some(1.0));
     let trials = run.search.history().trials().iter().filter(|trial| trial.number >= before);
@@ -348,8 +353,7 @@ fn follows_an_edit(entry: &Entry) {
 type Contest = (&'static str, Space, fn(&Space, &Point) -> f64);
 
 fn beats_random(entry: &Entry) {
-    const SEEDS: u64 = 15;
-    const TRIALS: u64 = 150;
+    let (seeds, trials) = if entry.deliberates { (9, 60) } else { (15, 150) };
     let random = crate::method("random").expect("it is registered");
     let bowl = |space: &Space, point: &Point| {
         space.encode(point).iter().zip(1..).map(|(u, i)| f64::from(i) * (u - 0.7).powi(2)).sum::<f64>()
@@ -366,7 +370,7 @@ fn beats_random(entry: &Entry) {
     for (name, space, loss) in contests {
         let median = |entry: &Entry| {
             let mut best: Vec<f64> =
-                (0..SEEDS).map(|seed| contest(entry, &space, loss, seed, TRIALS)).collect();
+                (0..seeds).map(|seed| contest(entry, &space, loss, seed, trials)).collect();
             best.sort_unstable_by(f64::total_cmp);
             best[best.len() / 2]
         };

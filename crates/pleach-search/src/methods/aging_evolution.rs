@@ -6,7 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use super::bytes::{Reader, Writer};
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::{Error, History, Key, Merit, Point, Rng};
+use crate::{Error, History, Key, Merit, Point, Region, Rng};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "aging-evolution",
@@ -17,6 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
         ("warm-up", "10", "random trials before the first mutation"),
     ],
     learns: true,
+    deliberates: false,
     build,
 };
 
@@ -53,18 +54,20 @@ struct AgingEvolution {
 }
 
 impl Optimizer for AgingEvolution {
-    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
         let seed = history.seed().child(ENTRY.name, 0);
         let mut batch = HashSet::new();
         (0..n as u64)
             .map(|i| {
                 let number = history.next_number() + i;
                 let mut rng = seed.rng(number);
-                let child = if self.members.is_empty() || number < self.warm_up {
-                    history.sample(&mut rng)?
-                } else {
-                    self.child(history, &batch, &mut rng)?
-                };
+                let child =
+                    if region.members(history).is_empty() || self.members.is_empty() || number < self.warm_up
+                    {
+                        region.sample(history, &mut rng)?
+                    } else {
+                        self.child(history, region, &batch, &mut rng)?
+                    };
                 if n > 1 {
                     batch.insert(history.space().key(&child));
                 }
@@ -113,14 +116,26 @@ impl Optimizer for AgingEvolution {
 }
 
 impl AgingEvolution {
-    fn child(&self, history: &History, batch: &HashSet<Key>, rng: &mut Rng) -> Result<Point, Error> {
+    fn child(
+        &self,
+        history: &History,
+        region: &Region,
+        batch: &HashSet<Key>,
+        rng: &mut Rng,
+    ) -> Result<Point, Error> {
         // Tries that find the one free neighbour of 20 with probability 0.96, and those of all parents.
         const TRIES: usize = 64;
         const ALL_TRIES: usize = 1024;
         let space = history.space();
         // Among equals the newest comes first, so that plateaus are crossed.
-        let mut parents: Vec<(Merit, Reverse<u64>)> =
-            (0..self.sample).map(|_| self.members[rng.index(self.members.len())]).collect();
+        let mut parents: Vec<(Merit, Reverse<u64>)> = if region.is_whole() {
+            (0..self.sample).map(|_| self.members[rng.index(self.members.len())]).collect()
+        } else {
+            // What was told inside takes the place of the population.
+            let members = region.members(history);
+            let drawn = (0..self.sample).map(|_| members[rng.index(members.len())]);
+            drawn.map(|number| (history.merit(number).unwrap_or(Merit::Withdrawn), Reverse(number))).collect()
+        };
         parents.sort_unstable();
         parents.dedup();
         let mut child = history.trial(parents[0].1.0).point.clone();
@@ -138,7 +153,10 @@ impl AgingEvolution {
                     for _ in 0..steps {
                         child = space.mutate(&child, rng)?;
                     }
-                    if history.is_new(&child) && !batch.contains(&space.key(&child)) {
+                    if region.contains(&child)
+                        && history.is_new(&child)
+                        && !batch.contains(&space.key(&child))
+                    {
                         return Ok(child);
                     }
                 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::bytes::{Reader, Writer};
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::{Domain, Error, History, Origin, Parameter, Point, Seed, Space, Value};
+use crate::{Domain, Error, History, Origin, Parameter, Point, Region, Seed, Space, Value};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "grid",
@@ -16,6 +16,7 @@ pub(super) const ENTRY: Entry = Entry {
         "levels of a float or int that has more values than this",
     )],
     learns: false,
+    deliberates: false,
     build,
 };
 
@@ -73,7 +74,7 @@ impl Grid {
 }
 
 impl Optimizer for Grid {
-    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
         let space = history.space();
         let mut proposals: Vec<Proposal> = Vec::new();
         let mut batch = HashSet::new();
@@ -85,7 +86,7 @@ impl Optimizer for Grid {
                 break;
             }
             let point = self.point(space, place)?;
-            if space.admits(&point) && history.is_new(&point) && batch.insert(space.key(&point)) {
+            if region.admits(history, &point) && history.is_new(&point) && batch.insert(space.key(&point)) {
                 proposals.push(Proposal { point, detail: (place + 1).to_le_bytes().to_vec() });
             }
         }
@@ -100,7 +101,7 @@ impl Optimizer for Grid {
         }
     }
 
-    fn asked(&mut self, history: &History, number: u64) {
+    fn asked(&mut self, history: &History, _: &Region, number: u64) {
         if let Origin::Method { detail } = &history.trial(number).origin
             && let Some(place) = detail.first_chunk::<8>()
         {

@@ -10,7 +10,7 @@ mod sobol;
 
 use std::collections::BTreeMap;
 
-use crate::{Error, History, Literal, Point};
+use crate::{Error, History, Literal, Point, Region};
 
 /// Every method.
 pub const METHODS: &[Entry] =
@@ -45,15 +45,16 @@ pub trait Optimizer: Send {
     /// Proposes points for the next `n` trials, which will be numbered from
     /// [`History::next_number`] on; at least one and at most `n`.
     ///
-    /// A proposal that was made before is replaced by the driver.
+    /// All lie in `region`, which is the whole space unless another method asks on behalf of a leaf of
+    /// its partition. A proposal that was made before is replaced by the driver.
     ///
     /// # Errors
     /// What [`History::sample`] returns; [`Error::Exhausted`] if the method knows that nothing is left.
-    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error>;
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error>;
 
-    /// Learns that trial `number`, of this method or not, is now pending.
-    fn asked(&mut self, history: &History, number: u64) {
-        let _ = (history, number);
+    /// Learns that trial `number`, of this method or not, is now pending; it was asked for `region`.
+    fn asked(&mut self, history: &History, region: &Region, number: u64) {
+        let _ = (history, region, number);
     }
 
     /// Learns that trial `number` is told; [`History::merit`] says how its point stands.
@@ -96,6 +97,8 @@ pub struct Entry {
     pub options: &'static [(&'static str, &'static str, &'static str)],
     /// Whether outcomes guide it; one that only covers the space need not beat random search.
     pub learns: bool,
+    /// Whether an ask takes milliseconds rather than microseconds, since it consults a model.
+    pub deliberates: bool,
     /// Builds it for the problem of an empty history.
     pub(crate) build: Build,
 }

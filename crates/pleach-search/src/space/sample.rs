@@ -126,8 +126,18 @@ impl Space {
     /// # Panics
     /// If there are not [`Space::unit_len`] coordinates.
     pub fn pull_inside(&self, unit_point: &[f64], inside: &Point) -> Point {
+        self.pull_inside_where(unit_point, inside, |point| self.admits(point))
+    }
+
+    /// As [`Space::pull_inside`], where the inside is what `admits` says.
+    pub(crate) fn pull_inside_where(
+        &self,
+        unit_point: &[f64],
+        inside: &Point,
+        admits: impl Fn(&Point) -> bool,
+    ) -> Point {
         let wanted = self.decode(unit_point);
-        if self.admits(&wanted) {
+        if admits(&wanted) {
             return wanted;
         }
         let origin = self.encode(inside);
@@ -138,7 +148,7 @@ impl Space {
             let between: Vec<f64> =
                 origin.iter().zip(unit_point).map(|(a, b)| a + t * (clamp_unit(*b) - a)).collect();
             let candidate = self.decode(&between);
-            if self.admits(&candidate) {
+            if admits(&candidate) {
                 (near, best) = (t, candidate);
             } else {
                 far = t;

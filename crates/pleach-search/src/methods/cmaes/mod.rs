@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::{Domain, Error, History, Key, Merit, Origin, Outcome, Point, Rng, Space};
+use crate::{Domain, Error, History, Key, Merit, Origin, Outcome, Point, Region, Rng, Space};
 use margin::Margin;
 use run::{Plan, Restarts, Run};
 use strategy::Sample;
@@ -26,6 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
         ("active", "true", "whether bad samples shrink the distribution"),
     ],
     learns: true,
+    deliberates: false,
     build,
 };
 
@@ -117,13 +118,13 @@ fn kept_coordinates(space: &Space) -> Vec<usize> {
 }
 
 impl Optimizer for Cmaes {
-    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
         let seed = history.seed().child(ENTRY.name, 0);
         let mut batch = HashSet::new();
         (0..n as u64)
             .map(|i| {
                 let mut rng = seed.rng(history.next_number() + i);
-                let proposal = self.propose(history, &batch, &mut rng)?;
+                let proposal = self.propose(history, region, &batch, &mut rng)?;
                 if n > 1 {
                     batch.insert(history.space().key(&proposal.point));
                 }
@@ -183,7 +184,13 @@ impl Optimizer for Cmaes {
 
 impl Cmaes {
     /// A draw that is inside and new, if repetition finds one.
-    fn propose(&self, history: &History, batch: &HashSet<Key>, rng: &mut Rng) -> Result<Proposal, Error> {
+    fn propose(
+        &self,
+        history: &History,
+        region: &Region,
+        batch: &HashSet<Key>,
+        rng: &mut Rng,
+    ) -> Result<Proposal, Error> {
         let space = history.space();
         let mut widen = 1.0;
         let mut drawn = Vec::new();
@@ -192,7 +199,7 @@ impl Cmaes {
             drawn = self.run.strategy.draw(widen, rng);
             self.round(&mut drawn);
             let point = space.decode(&drawn);
-            if !space.admits(&point) {
+            if !region.admits(history, &point) {
                 continue;
             }
             if history.is_new(&point) && !batch.contains(&space.key(&point)) {
@@ -206,16 +213,16 @@ impl Cmaes {
             return Ok(self.proposal(point, &drawn, true));
         }
         let mean = space.decode(&self.run.strategy.mean);
-        let anchor = if space.admits(&mean) {
+        let anchor = if region.admits(history, &mean) {
             mean
         } else {
             let best = self.run.best().map(|number| &history.trial(number).point);
-            match best.filter(|point| space.admits(point)) {
+            match best.filter(|point| region.admits(history, point)) {
                 Some(point) => point.clone(),
-                None => return Ok(self.inner(history.sample(rng)?, space)),
+                None => return Ok(self.inner(region.sample(history, rng)?, space)),
             }
         };
-        Ok(self.inner(space.pull_inside(&drawn, &anchor), space))
+        Ok(self.inner(region.pull_inside(history, &drawn, &anchor), space))
     }
 
     /// Values as they are kept: inside the cube, and in single precision where they are stored.

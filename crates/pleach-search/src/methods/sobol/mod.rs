@@ -1,13 +1,14 @@
 //! The Sobol' sequence, scrambled.
 
 use super::{Entry, Optimizer, Proposal};
-use crate::{Error, History};
+use crate::{Error, History, Region};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "sobol",
     summary: "a scrambled Sobol' sequence: covers the space more evenly than random draws",
     options: &[],
     learns: false,
+    deliberates: false,
     build: |history, _| Ok(Box::new(Sobol::new(history)?)),
 };
 
@@ -35,16 +36,15 @@ impl Sobol {
 }
 
 impl Optimizer for Sobol {
-    fn ask(&self, history: &History, n: usize) -> Result<Vec<Proposal>, Error> {
-        let space = history.space();
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
         (0..n as u64)
             .map(|i| {
                 let number = history.next_number() + i;
-                let point = space.decode(&self.sequence.scrambled(number));
-                if space.admits(&point) {
+                let point = history.space().decode(&self.sequence.scrambled(number));
+                if region.admits(history, &point) {
                     return Ok(point.into());
                 }
-                Ok(history.sample(&mut history.seed().child("sobol-inside", 0).rng(number))?.into())
+                Ok(region.sample(history, &mut history.seed().child("sobol-inside", 0).rng(number))?.into())
             })
             .collect()
     }
