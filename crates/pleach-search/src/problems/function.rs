@@ -222,13 +222,19 @@ mod tests {
     #[test]
     fn the_stated_minimiser_has_the_stated_minimum_wherever_it_is_moved() {
         let seed = Seed::new(3);
-        let plain: [fn() -> Function; 8] = [
+        let plain: [fn() -> Function; 14] = [
             || super::super::ackley::function(5),
             || super::super::levy::function(5),
             || super::super::rosenbrock::function(5),
             || super::super::rastrigin::function(5),
             || super::super::quadratic::sphere(5),
+            || super::super::griewank::function(5),
+            || super::super::dixon_price::function(5),
+            || super::super::zakharov::function(5),
+            || super::super::styblinski_tang::function(5),
+            || super::super::schaffer_f7::function(5),
             || super::super::quadratic::ellipsoid(5),
+            || super::super::quadratic::bent_cigar(5),
             super::super::branin::function,
             super::super::hartmann::function,
         ];
@@ -257,6 +263,12 @@ mod tests {
             (super::super::rastrigin::function(3), 50.007_057_188_134_53),
             (super::super::quadratic::sphere(3), 17.078_125),
             (super::super::quadratic::ellipsoid(3), 9_770_689.75),
+            (super::super::griewank::function(3), 1.003_939_137_125_874_1),
+            (super::super::dixon_price::function(3), 1_572.299_804_687_5),
+            (super::super::zakharov::function(3), 130.467_056_274_414_06),
+            (super::super::styblinski_tang::function(3), -67.658_081_054_687_5),
+            (super::super::schaffer_f7::function(3), 7.825_093_979_755_468),
+            (super::super::quadratic::bent_cigar(3), 14_828_127.25),
             (super::super::branin::function(), 48.542_832_030_792_866),
         ] {
             let value = function.value(&x[..function.sides().len()]);

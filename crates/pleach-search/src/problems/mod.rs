@@ -23,7 +23,9 @@
 mod ackley;
 mod branin;
 mod clock;
+mod dixon_price;
 mod function;
+mod griewank;
 mod hartmann;
 mod levy;
 mod nasbench201;
@@ -31,10 +33,13 @@ mod quadratic;
 mod rastrigin;
 mod recorded;
 mod rosenbrock;
+mod schaffer_f7;
 mod setup;
+mod styblinski_tang;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod zakharov;
 
 use std::fmt;
 
@@ -52,8 +57,14 @@ pub const PROBLEMS: &[Entry] = &[
     levy::ENTRY,
     rosenbrock::ENTRY,
     rastrigin::ENTRY,
+    griewank::ENTRY,
+    dixon_price::ENTRY,
+    zakharov::ENTRY,
+    styblinski_tang::ENTRY,
+    schaffer_f7::ENTRY,
     quadratic::SPHERE,
     quadratic::ELLIPSOID,
+    quadratic::BENT_CIGAR,
     branin::ENTRY,
     hartmann::ENTRY,
     nasbench201::ENTRY,
