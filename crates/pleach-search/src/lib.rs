@@ -32,6 +32,8 @@ mod layout;
 #[allow(dead_code, reason = "the methods that use it follow")]
 mod linalg;
 mod methods;
+#[allow(dead_code, reason = "the methods that use it follow")]
+mod normal;
 mod outcome;
 #[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
 mod partition;
