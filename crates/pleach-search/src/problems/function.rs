@@ -130,10 +130,10 @@ pub(super) fn dims(request: &Request<'_>, least: i64) -> Result<usize, Error> {
 pub(super) fn build(request: &Request<'_>, mut function: Function) -> Result<TestProblem, Error> {
     request.own_space()?;
     let seed = request.seed()?;
-    if request.flag("rotate")? {
+    if request.flag("rotate", false)? {
         function = function.rotated(seed);
     }
-    if request.flag("shift")? {
+    if request.flag("shift", false)? {
         function = function.shifted(seed);
     }
     let noise = request.size("noise", 0.0)?;

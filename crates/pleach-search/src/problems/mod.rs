@@ -22,6 +22,7 @@
 
 mod ackley;
 mod branin;
+mod cell;
 mod clock;
 mod dixon_price;
 mod function;
@@ -49,7 +50,7 @@ pub use nasbench201::nats_bench_index;
 use setup::Request;
 pub use setup::Setup;
 
-use crate::{Error, Goal, Outcome, Point, Problem, Seed};
+use crate::{Descriptor, Error, Goal, Outcome, Point, Problem, Seed};
 
 /// Every problem.
 pub const PROBLEMS: &[Entry] = &[
@@ -170,6 +171,12 @@ impl TestProblem {
     /// The point as its field writes it, where there is such a notation.
     pub fn spell(&self, point: &Point) -> Option<String> {
         self.spell.map(|spell| spell(point))
+    }
+
+    /// The same problem with features of its points that are known before an evaluation.
+    #[must_use]
+    pub fn described(self, descriptors: Vec<Descriptor>) -> Self {
+        Self { problem: self.problem.described(descriptors), ..self }
     }
 
     /// The same problem with normal noise of standard deviation `sd` on the objective.

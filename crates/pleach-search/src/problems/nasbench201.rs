@@ -7,14 +7,19 @@ use flate2::read::GzDecoder;
 
 use super::setup::Request;
 use super::table::{Column, REPLICATE, Table};
-use super::{Entry, TestProblem, function};
-use crate::{Error, Goal, Parameter, Point, Space};
+use super::{Entry, TestProblem, cell, function};
+use crate::{Descriptor, Error, Goal, Parameter, Point, Space};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "nas-bench-201",
     summary: "NAS-Bench-201: cells of six operations, all 15,625 trained on CIFAR-10, CIFAR-100 and ImageNet16-120",
     options: &[
         ("dataset", "cifar10", "cifar10, cifar100 or imagenet16-120"),
+        (
+            "descriptors",
+            "true",
+            "whether methods see the graph and the size of a cell, beside its operations, before it is evaluated",
+        ),
         REPLICATE,
         function::NOISE,
         function::SEED,
@@ -138,16 +143,42 @@ fn build(request: &Request<'_>) -> Result<TestProblem, Error> {
     let distinct = |_, _| unreachable!("rows are numbered by their operations");
     let table = Table::new::<Error>(space.clone(), columns, points, distinct)?;
     let built = table.offer(request, METRICS, TRAIN_TIME)?;
-    Ok(TestProblem { spell: Some(spell), ..built })
+    let built = TestProblem { spell: Some(spell), ..built };
+    if !request.flag("descriptors", true)? {
+        return Ok(built);
+    }
+    let size = move |cell| [params(cell, classes).ln(), flops(cell, classes, area).ln()];
+    let wl = Descriptor::new("wl", &space, |point| cell::label_counts(operations_of(point)));
+    let size = Descriptor::new("size", &space, standardised(size));
+    Ok(built.described(vec![wl, size]))
+}
+
+/// The operations of a point.
+fn operations_of(point: &Point) -> [usize; 6] {
+    std::array::from_fn(|index| point.values()[index].as_choice().expect("every edge is a choice"))
+}
+
+/// Two features of a cell, each with mean 0 and variance 1 over all cells.
+fn standardised(features: impl Fn([usize; 6]) -> [f64; 2]) -> impl Fn(&Point) -> Vec<(u32, f64)> {
+    let n = CELLS as f64;
+    let mean =
+        |of: &dyn Fn([f64; 2]) -> f64| (0..CELLS).map(|row| of(features(operations(row)))).sum::<f64>() / n;
+    let moments = [0, 1].map(|k| {
+        let center = mean(&|x| x[k]);
+        (center, mean(&|x| (x[k] - center).powi(2)).sqrt())
+    });
+    move |point| {
+        let values = features(operations_of(point));
+        let scaled = |k: usize| (values[k] - moments[k].0) / moments[k].1;
+        vec![(0, scaled(0)), (1, scaled(1))]
+    }
 }
 
 /// A cell in the notation of NATS-Bench: the operations into each node, with the node they come from.
 fn spell(point: &Point) -> String {
     const NAMES: [&str; 5] = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3"];
-    let edge = |index: usize, from: usize| {
-        let operation = point.values()[index].as_choice().expect("every edge is a choice");
-        format!("{}~{from}|", NAMES[operation])
-    };
+    let cell = operations_of(point);
+    let edge = |index: usize, from: usize| format!("{}~{from}|", NAMES[cell[index]]);
     format!("|{}+|{}{}+|{}{}{}", edge(0, 0), edge(1, 0), edge(2, 1), edge(3, 0), edge(4, 1), edge(5, 2))
 }
 
@@ -207,6 +238,23 @@ mod tests {
         seen.sort_by(f64::total_cmp);
         seen.dedup();
         assert_eq!(seen, [81.616, 82.092, 82.24]);
+    }
+
+    #[test]
+    fn sizes_are_standardised_and_descriptors_can_be_left_out() {
+        let built = build_with("cifar10", "mean".into(), &[]);
+        let [wl, size] = built.problem().descriptors() else { panic!("two descriptors") };
+        assert_eq!((wl.name(), size.name()), ("wl", "size"));
+        let space = built.problem().space();
+        let all: Vec<Vec<(u32, f64)>> = (0..CELLS as u64).map(|row| size.of(&space.nth(row))).collect();
+        for k in 0..2 {
+            let mean =
+                |power| all.iter().map(|features| features[k].1.powi(power)).sum::<f64>() / CELLS as f64;
+            assert!(mean(1).abs() < 1e-9 && (mean(2) - 1.0).abs() < 1e-9);
+        }
+        let options: Options = [("descriptors".to_owned(), false.into())].into();
+        let bare = problem("nas-bench-201").unwrap().build(&Setup { options: &options, ..Setup::default() });
+        assert!(bare.unwrap().problem().descriptors().is_empty());
     }
 
     #[test]

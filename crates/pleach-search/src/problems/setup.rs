@@ -87,9 +87,9 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// True or false; false unless given.
-    pub(super) fn flag(&self, option: &str) -> Result<bool, Error> {
-        self.get(option, Some(false), "true or false", |literal| match literal {
+    /// True or false.
+    pub(super) fn flag(&self, option: &str, default: bool) -> Result<bool, Error> {
+        self.get(option, Some(default), "true or false", |literal| match literal {
             Literal::Bool(b) => Some(*b),
             _ => None,
         })
