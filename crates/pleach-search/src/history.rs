@@ -249,17 +249,24 @@ impl History {
     /// in, and if none was measured the best of the other outcomes stands.
     fn joint_merit(&self, numbers: &[u64]) -> Merit {
         let outcomes = || numbers.iter().filter_map(|&k| self.trial(k).outcome.as_ref());
-        let measured = || numbers.iter().filter_map(|&k| self.measurement(k));
-        let n = measured().count();
-        if n < 2 {
+        let n_measured = numbers.iter().filter(|&&k| self.measurement(k).is_some()).count();
+        if n_measured < 2 {
             return outcomes().map(|outcome| self.problem.merit(outcome)).min().unwrap_or(Merit::Withdrawn);
         }
+        let mean = self.mean_metrics(numbers).expect("two were measured");
+        self.problem.merit(&Outcome::Measured(Measurement::new(mean)))
+    }
+
+    /// The mean of each metric over those of these trials that were measured; `None` if none was.
+    pub(crate) fn mean_metrics(&self, numbers: &[u64]) -> Option<Vec<f64>> {
+        let measured = || numbers.iter().filter_map(|&k| self.measurement(k));
+        let n = measured().count();
         let mut mean = vec![0.0; self.problem.metrics().len()];
         for measurement in measured() {
             // Divided before it is added, so that the sum does not overflow.
             mean.iter_mut().zip(&measurement.metrics).for_each(|(mean, value)| *mean += value / n as f64);
         }
-        self.problem.merit(&Outcome::Measured(Measurement::new(mean)))
+        (n > 0).then_some(mean)
     }
 
     /// The best point so far: feasible first, then the smallest violation; `None` if nothing was
