@@ -26,6 +26,8 @@
 mod descriptor;
 mod error;
 mod expression;
+#[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
+mod gp;
 mod history;
 #[allow(dead_code, reason = "the methods that use it follow")]
 mod layout;

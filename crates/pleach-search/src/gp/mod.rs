@@ -1,0 +1,16 @@
+//! Gaussian process regression on codes of points (Rasmussen, Williams 2006).
+//!
+//! A [`Kernel`] says how points are compared; [`fit`] finds its hyper-parameters; a [`Model`] is
+//! the factor of the covariance of known points, which grows by a row a point; conditioned on
+//! targets it is a [`Posterior`].
+
+mod fit;
+mod kernel;
+mod lbfgs;
+mod model;
+pub(crate) mod normal;
+
+pub(crate) use fit::fit;
+pub(crate) use kernel::{Input, Inputs, Kernel, Tuned};
+pub(crate) use lbfgs::minimise;
+pub(crate) use model::{Model, Posterior};
