@@ -34,6 +34,7 @@ pub(crate) enum Block {
 pub(crate) struct Layout {
     space: Space,
     blocks: Vec<Block>,
+    is_numbers: bool,
 }
 
 impl Layout {
@@ -51,7 +52,9 @@ impl Layout {
                 }
             }
         };
-        Self { space: space.clone(), blocks: space.parameters().iter().map(block).collect() }
+        let blocks: Vec<Block> = space.parameters().iter().map(block).collect();
+        let is_numbers = blocks.iter().all(|block| matches!(block, Block::Number { .. }));
+        Self { space: space.clone(), blocks, is_numbers }
     }
 
     /// The space whose points are coded.
@@ -64,10 +67,14 @@ impl Layout {
         &self.blocks
     }
 
+    /// Whether there are no options and no orders; parameters may be missing.
+    pub(crate) fn is_numbers(&self) -> bool {
+        self.is_numbers
+    }
+
     /// Whether every code is a list of numbers: no options, no orders, no parameter that may be missing.
     pub(crate) fn is_numeric(&self) -> bool {
-        let all_numbers = self.blocks.iter().all(|block| matches!(block, Block::Number { .. }));
-        all_numbers && self.space.parameters().iter().all(|parameter| parameter.when.is_none())
+        self.is_numbers && self.space.parameters().iter().all(|parameter| parameter.when.is_none())
     }
 
     /// Number of coordinates of a code.
