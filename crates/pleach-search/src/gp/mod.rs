@@ -4,12 +4,15 @@
 //! the factor of the covariance of known points, which grows by a row a point; conditioned on
 //! targets it is a [`Posterior`].
 
+mod acquisition;
 mod fit;
 mod kernel;
 mod lbfgs;
 mod model;
 pub(crate) mod normal;
+pub(crate) mod targets;
 
+pub(crate) use acquisition::Acquisition;
 pub(crate) use fit::fit;
 pub(crate) use kernel::{Input, Inputs, Kernel, Tuned};
 pub(crate) use lbfgs::minimise;

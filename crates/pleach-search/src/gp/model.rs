@@ -154,6 +154,15 @@ impl Posterior {
         self.model.tuned.numbers_gradient(&self.model.inputs, x, &at.row, &b)
     }
 
+    /// The values at the pending points, for each draw.
+    pub(crate) fn pending_values(&self) -> Vec<Vec<f64>> {
+        let factor = &self.model.factor;
+        let values = |z: &Vec<f64>| -> Vec<f64> {
+            (self.known..self.model.len()).map(|i| self.mean + dot(factor.row(i), &z[..=i])).collect()
+        };
+        self.whitened.iter().map(values).collect()
+    }
+
     /// Mean (of the first draw) at each known point.
     pub(crate) fn fitted(&self, targets: &[f64], noise: &[f64]) -> Vec<f64> {
         // K α = (K + N) α − N α, and (K + N) α = y − mean.
