@@ -50,7 +50,7 @@ impl Triangle {
     /// The Cholesky factor of a symmetric matrix, of which the lower triangle is read row by row
     /// from `matrix` (`n` entries a row); `None` if it is not positive definite.
     pub(crate) fn cholesky(matrix: &[f64], n: usize) -> Option<Self> {
-        let mut factor = Self::default();
+        let mut factor = Self { entries: Vec::with_capacity(n * (n + 1) / 2), len: 0 };
         for i in 0..n {
             factor.push(&matrix[i * n..=i * n + i]).then_some(())?;
         }

@@ -1,5 +1,6 @@
 //! The distribution of CMA-ES and its update, free of boxes, spaces and trials.
 
+use crate::linalg::{Triangle, axpy, dot};
 use crate::methods::bytes::{Reader, Writer};
 use crate::{Error, Rng};
 
@@ -82,12 +83,12 @@ pub(super) struct Strategy {
     rates: Rates,
     pub(super) mean: Vec<f64>,
     pub(super) sigma: f64,
-    /// `C`, row by row.
-    pub(super) covariance: Vec<f64>,
-    /// `A`, row by row.
-    pub(super) factor: Vec<f64>,
-    pub(super) sigma_path: Vec<f64>,
-    pub(super) axis_path: Vec<f64>,
+    /// `C`, row by row; what is above the diagonal is not kept.
+    covariance: Vec<f64>,
+    /// `A`.
+    factor: Triangle,
+    sigma_path: Vec<f64>,
+    axis_path: Vec<f64>,
     /// The diagonal of `D`.
     pub(super) stretch: Vec<f64>,
     /// Generations so far.
@@ -98,12 +99,13 @@ impl Strategy {
     pub(super) fn new(mean: Vec<f64>, sigma: f64, population: usize, active: bool) -> Self {
         let n = mean.len();
         let identity: Vec<f64> = (0..n * n).map(|i| if i % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
+        let factor = Triangle::cholesky(&identity, n).expect("the identity is positive definite");
         Self {
             rates: Rates::new(n, population, active),
             mean,
             sigma,
-            covariance: identity.clone(),
-            factor: identity,
+            covariance: identity,
+            factor,
             sigma_path: vec![0.0; n],
             axis_path: vec![0.0; n],
             stretch: vec![1.0; n],
@@ -119,12 +121,8 @@ impl Strategy {
     pub(super) fn draw(&self, widen: f64, rng: &mut Rng) -> Vec<f64> {
         let n = self.mean.len();
         let z: Vec<f64> = (0..n).map(|_| rng.normal()).collect();
-        (0..n)
-            .map(|i| {
-                self.mean[i]
-                    + widen * self.sigma * self.stretch[i] * dot(&self.factor[i * n..=i * n + i], &z[..=i])
-            })
-            .collect()
+        let step = |i: usize| widen * self.sigma * self.stretch[i] * dot(self.factor.row(i), &z[..=i]);
+        (0..n).map(|i| self.mean[i] + step(i)).collect()
     }
 
     /// Standard deviation of a coordinate, without `D`.
@@ -145,9 +143,8 @@ impl Strategy {
         let mut whitened_mean = vec![0.0; n];
         let mut mean_step = vec![0.0; n];
         for (k, sample) in samples.iter().enumerate() {
-            let mut y: Vec<f64> =
-                (0..n).map(|i| (sample.x[i] - self.mean[i]) / (self.sigma * self.stretch[i])).collect();
-            let mut z = self.whiten(&y);
+            let mut y = self.step(&sample.x);
+            let mut z = self.factor.solve(&y);
             let length = dot(&z, &z).sqrt();
             if !sample.own && length > longest {
                 let scale = longest / length;
@@ -190,13 +187,8 @@ impl Strategy {
                 add_outer(rates.rank_mu * weight, y, &mut next);
             }
         }
-        for i in 0..n {
-            for j in 0..i {
-                next[j * n + i] = next[i * n + j];
-            }
-        }
         // Rounding may leave a matrix without a factor; then this generation does not change it.
-        if let Some(factor) = cholesky(&next, n) {
+        if let Some(factor) = Triangle::cholesky(&next, n) {
             self.covariance = next;
             self.factor = factor;
         }
@@ -220,9 +212,8 @@ impl Strategy {
 
     /// Whether the lengths of the axes differ too much for the precision of numbers.
     pub(super) fn is_degenerate(&self) -> bool {
-        let diagonal = self.factor.iter().step_by(self.mean.len() + 1);
-        let (low, high) =
-            diagonal.fold((f64::INFINITY, 0.0_f64), |(low, high), &a| (low.min(a), high.max(a)));
+        let diagonal = (0..self.mean.len()).map(|i| self.factor.row(i)[i]);
+        let (low, high) = diagonal.fold((f64::INFINITY, 0.0_f64), |(low, high), a| (low.min(a), high.max(a)));
         high > 1e7 * low
     }
 
@@ -250,35 +241,18 @@ impl Strategy {
         let (mean, sigma_path, axis_path) = (floats(dim)?, floats(dim)?, floats(dim)?);
         let mut covariance = vec![0.0; dim * dim];
         for i in 0..dim {
-            for (j, value) in floats(i + 1)?.into_iter().enumerate() {
-                (covariance[i * dim + j], covariance[j * dim + i]) = (value, value);
-            }
+            covariance[i * dim..=i * dim + i].copy_from_slice(&floats(i + 1)?);
         }
-        let factor = cholesky(&covariance, dim).ok_or(Error::Snapshot)?;
+        let factor = Triangle::cholesky(&covariance, dim).ok_or(Error::Snapshot)?;
         let rates = Rates::new(dim, population, active);
         let stretch = vec![1.0; dim];
         Ok(Self { rates, mean, sigma, covariance, factor, sigma_path, axis_path, stretch, generation })
     }
 
-    /// `A⁻¹ y`.
-    fn whiten(&self, y: &[f64]) -> Vec<f64> {
-        let n = y.len();
-        let mut z = vec![0.0; n];
-        for i in 0..n {
-            let row = &self.factor[i * n..=i * n + i];
-            z[i] = (y[i] - dot(&row[..i], &z[..i])) / row[i];
-        }
-        z
-    }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
-}
-
-fn axpy(alpha: f64, x: &[f64], y: &mut [f64]) {
-    for (y, x) in y.iter_mut().zip(x) {
-        *y += alpha * x;
+    /// The step from the mean to `x`, in units of the deviations: `(x − mean) / (σ D)`.
+    fn step(&self, x: &[f64]) -> Vec<f64> {
+        let scaled = x.iter().zip(&self.mean).zip(&self.stretch);
+        scaled.map(|((x, mean), stretch)| (x - mean) / (self.sigma * stretch)).collect()
     }
 }
 
@@ -288,26 +262,6 @@ fn add_outer(alpha: f64, x: &[f64], matrix: &mut [f64]) {
     for i in 0..n {
         axpy(alpha * x[i], &x[..=i], &mut matrix[i * n..=i * n + i]);
     }
-}
-
-/// The lower triangular `A` with `A Aᵀ = matrix`, of which the lower triangle is read; `None` if
-/// it is not positive definite.
-fn cholesky(matrix: &[f64], n: usize) -> Option<Vec<f64>> {
-    let mut a = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..=i {
-            let rest = matrix[i * n + j] - dot(&a[i * n..i * n + j], &a[j * n..j * n + j]);
-            a[i * n + j] = if i == j {
-                if !(rest.is_finite() && rest > 1e-300) {
-                    return None;
-                }
-                rest.sqrt()
-            } else {
-                rest / a[j * n + j]
-            };
-        }
-    }
-    Some(a)
 }
 
 #[cfg(test)]
