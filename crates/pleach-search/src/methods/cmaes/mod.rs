@@ -1,18 +1,23 @@
 //! CMA-ES with restarts, for any space.
 
+mod draws;
 mod margin;
 mod run;
+mod start;
 mod strategy;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 
+use super::bytes::{Reader, Writer};
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::{Domain, Error, History, Key, Merit, Origin, Outcome, Point, Region, Rng, Space};
-use margin::Margin;
-use run::{Plan, Restarts, Run};
+use crate::{Error, History, Merit, Origin, Outcome, Region};
+use draws::Draws;
+use run::{First, Plan, Restarts, Run};
+use start::{Start, between_best, center, latin_hypercube, random};
 use strategy::Sample;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -21,8 +26,18 @@ pub(super) const ENTRY: Entry = Entry {
     options: &[
         ("popsize", "4 + 3 ln(n)", "trials a generation in the first run"),
         ("sigma0", "0.25", "first standard deviation, as a share of every range"),
-        ("start", "center", "first mean: center or random; a trial told before moves it"),
-        ("restarts", "bipop", "what follows when a run has converged: bipop, ipop or none"),
+        ("init", "0", "points of a Latin hypercube before the first run"),
+        (
+            "start",
+            "center",
+            "first mean: center, random, or best (between the ten best known points, with half their spread); a trial told before moves the first two",
+        ),
+        (
+            "restarts",
+            "bipop",
+            "what follows when a run has converged: bipop, ipop, none, or stall (between the best points, also without progress)",
+        ),
+        ("stall", "40", "with restarts = stall: trials without progress that end a run"),
         ("active", "true", "whether bad samples shrink the distribution"),
     ],
     learns: true,
@@ -43,88 +58,72 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
     let plan = Plan {
         population: given.count("popsize", 3..=100_000)?.unwrap_or(default_population),
         sigma: given.number("sigma0", 1e-6..=1.0)?.unwrap_or(0.25),
+        init: given.count("init", 0..=100_000)?.unwrap_or(0) as u64,
+        first: [First::Center, First::Random, First::Best]
+            [given.word("start", &["center", "random", "best"])?],
+        restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None, Restarts::Stall]
+            [given.word("restarts", &["bipop", "ipop", "none", "stall"])?],
+        stall: given.count("stall", 1..=1_000_000)?.unwrap_or(40) as u64,
         active: given.flag("active", true)?,
-        restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None]
-            [given.word("restarts", &["bipop", "ipop", "none"])?],
     };
-    let random = given.word("start", &["center", "random"])? == 1;
-    let margin = Margin::new(space);
-    let mean = start(history, random);
-    let run = Run::first(&plan, mean, &margin, history.next_number());
-    Ok(Box::new(Cmaes { plan, keep: kept_coordinates(space), margin, run }))
+    let mut method = Cmaes { plan, draws: Draws::new(space), runs: Vec::new(), owners: BTreeMap::new() };
+    method.begin(history, history.next_number());
+    Ok(Box::new(method))
 }
 
 /// More coordinates than this make the covariance matrix too slow.
 const MAX_DIM: usize = 1000;
-
-/// The first mean; the middle of the space unless it breaks a known constraint.
-fn start(history: &History, random: bool) -> Vec<f64> {
-    let space = history.space();
-    let center = vec![0.5; space.unit_len()];
-    if !random && space.admits(&space.decode(&center)) {
-        return center;
-    }
-    let mut rng = history.seed().child("cmaes-start", 0).rng(history.next_number());
-    // If no point inside is known yet, the first ask says so.
-    history.sample(&mut rng).map_or(center, |point| space.encode(&point))
-}
+/// More runs than this are not kept.
+const RUNS: usize = 16;
+/// The largest standard deviation of a coordinate.
+const WIDEST: f64 = 0.2;
 
 /// The covariance matrix adaptation evolution strategy in the unit cube of any space.
 ///
-/// **Any number of trials may be pending.** The distribution moves on whenever a population of
-/// trials of the current run has been told. Those drawn from an older distribution, and the best of
-/// the user's own, take part with their step clipped (Hansen, arXiv:1110.4181).
+/// **Any number of trials may be pending.** A distribution moves on whenever a population of trials
+/// of its run has been told. Those drawn from an older distribution, and the best of the user's own,
+/// take part with their step clipped (Hansen, arXiv:1110.4181). Trials of a run that has ended are
+/// left out.
 ///
 /// **Box.** Coordinates outside `[0, 1]` are moved to the end of the range, and the moved point is
 /// what the distribution learns, so optima at an end are reached exactly. The deviation of every
 /// coordinate is capped at [`WIDEST`], above which most draws would be moved.
-/// **Known constraints.** Draws are repeated; then the segment to the mean is bisected.
+/// **Known constraints and regions.** Draws are repeated; only if none is inside, the segment to the
+/// mean, or to the best point inside, is bisected.
 ///
 /// **Discrete parameters** are cells of their coordinate, categorical options in the order they
-/// are declared; a [`Margin`] keeps neighbouring cells within reach. Permutations are random keys.
+/// are declared; a margin keeps neighbouring cells within reach. Permutations are random keys.
 /// **Repeated points** are avoided by repeating the draw with ever larger steps.
 ///
 /// **Restarts.** See [`Run`].
+///
+/// **Several runs.** With restarts = stall, a region is searched by the best run whose mean lies in
+/// it, and if there is none, by a new run between the ten best points inside. A run is not bound to
+/// the region it began in, so it lives on when the regions are drawn anew.
 struct Cmaes {
     plan: Plan,
-    /// The coordinates whose drawn value is stored, because the point does not tell it.
-    keep: Vec<usize>,
-    margin: Margin,
-    run: Run,
-}
-
-/// The largest standard deviation of a coordinate.
-const WIDEST: f64 = 0.2;
-/// Draws for one trial.
-const DRAWS: usize = 24;
-/// Coordinates with more cells than this are close enough to continuous that the cell says enough.
-const MANY_CELLS: u64 = 1 << 16;
-/// A flag in the detail of a trial: its step was widened or shortened.
-const CLIPPED: u8 = 1;
-
-/// A coordinate of few cells, or the key of an element of a permutation.
-fn kept_coordinates(space: &Space) -> Vec<usize> {
-    let mut keep = Vec::new();
-    let mut coordinate = 0;
-    for parameter in space.parameters() {
-        let length = if let Domain::Permutation { n } = parameter.domain { n as usize } else { 1 };
-        let is_permutation = matches!(parameter.domain, Domain::Permutation { .. });
-        if is_permutation || space.unit_cells(coordinate).is_some_and(|cells| cells <= MANY_CELLS) {
-            keep.extend(coordinate..coordinate + length);
-        }
-        coordinate += length;
-    }
-    keep
+    draws: Draws,
+    runs: Vec<Run>,
+    /// Pending trials, and the first trial of the run that each belongs to.
+    owners: BTreeMap<u64, u64>,
 }
 
 impl Optimizer for Cmaes {
     fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
         let seed = history.seed().child(ENTRY.name, 0);
+        let next = history.next_number();
+        let run = self.run_for(history, region, next);
         let mut batch = HashSet::new();
-        (0..n as u64)
-            .map(|i| {
-                let mut rng = seed.rng(history.next_number() + i);
-                let proposal = self.propose(history, region, &batch, &mut rng)?;
+        (next..next + n as u64)
+            .map(|number| {
+                let mut rng = seed.rng(number);
+                let proposal = if number < self.plan.init {
+                    latin_hypercube(history, region, self.plan.init, number)?.into()
+                } else if let Some(run) = &run {
+                    self.draws.propose(history, region, &run.strategy, run.best(), &batch, &mut rng)?
+                } else {
+                    region.sample(history, &mut rng)?.into()
+                };
                 if n > 1 {
                     batch.insert(history.space().key(&proposal.point));
                 }
@@ -133,26 +132,47 @@ impl Optimizer for Cmaes {
             .collect()
     }
 
+    fn asked(&mut self, history: &History, region: &Region, number: u64) {
+        let is_own = matches!(history.trial(number).origin, Origin::Method { .. } | Origin::Fresh);
+        if !is_own || number < self.plan.init {
+            return;
+        }
+        let from = match self.run_for(history, region, number) {
+            None => return,
+            Some(Cow::Borrowed(run)) => run.from,
+            Some(Cow::Owned(run)) => self.add(run),
+        };
+        self.owners.insert(number, from);
+    }
+
     fn told(&mut self, history: &History, number: u64) {
         let trial = history.trial(number);
         let merit = history.merit(number).expect("it was told just now");
         match trial.origin {
             Origin::Enqueued | Origin::Imported => {
+                let Some(run) = self.runs.iter_mut().min_by_key(|run| (run.merit(), run.from)) else {
+                    return;
+                };
                 if trial.outcome == Some(Outcome::Withdrawn) {
                     return;
                 }
-                if self.run.is_better_start(merit) {
+                if self.plan.first != First::Best && run.is_better_start(merit) {
                     let mean = history.space().encode(&trial.point);
-                    self.run.start_from(mean, self.plan.sigma, merit, &self.margin, history.next_number());
+                    let start = Start { mean, sigma: self.plan.sigma, merit: Some(merit) };
+                    run.start_from(start, &self.draws, history.next_number());
                 } else {
-                    self.run.invite(merit, number);
+                    run.invite(merit, number);
                 }
             }
             Origin::Method { .. } | Origin::Fresh | Origin::Replicate { .. } => {
                 let first = history.replicates(number)[0];
-                let is_known = history.is_complete(first) && merit != Merit::Withdrawn;
-                if is_known && self.run.collect(first) {
-                    self.learn(history);
+                if !history.is_complete(first) {
+                    return;
+                }
+                let Some(from) = self.owners.remove(&first) else { return };
+                let Some(index) = self.runs.iter().position(|run| run.from == from) else { return };
+                if merit != Merit::Withdrawn && self.runs[index].collect(first) {
+                    self.learn(history, index);
                 }
             }
         }
@@ -160,133 +180,120 @@ impl Optimizer for Cmaes {
 
     fn space_changed(&mut self, history: &History) -> Result<(), Error> {
         let space = history.space();
-        self.keep = kept_coordinates(space);
-        self.margin = Margin::new(space);
-        let best = history.best().map(|best| space.encode(&history.trial(best.number).point));
-        let mean = best.unwrap_or_else(|| start(history, false));
-        self.run = Run::first(&self.plan, mean, &self.margin, history.next_number());
+        self.draws = Draws::new(space);
+        self.runs.clear();
+        self.owners.clear();
+        match history.best() {
+            Some(best) if self.plan.first != First::Best => {
+                let mean = space.encode(&history.trial(best.number).point);
+                let start = Start { mean, sigma: self.plan.sigma, merit: None };
+                self.add(Run::first(&self.plan, start, &self.draws, history.next_number()));
+            }
+            _ => self.begin(history, history.next_number()),
+        }
         Ok(())
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        self.run.snapshot()
+        let mut out = Writer::new(2);
+        out.u64(self.runs.len() as u64);
+        self.runs.iter().for_each(|run| run.write(&mut out));
+        out.u64(self.owners.len() as u64);
+        self.owners.iter().for_each(|(&number, &from)| {
+            out.u64(number);
+            out.u64(from);
+        });
+        out.finish()
     }
 
     fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
-        let run = Run::restore(&self.plan, history.space().unit_len(), &self.margin, snapshot)?;
-        if run.trials().any(|number| number >= history.next_number()) {
+        let mut from = Reader::new(2, snapshot)?;
+        let dim = history.space().unit_len();
+        self.runs = (0..from.count()?)
+            .map(|_| Run::read(&self.plan, dim, &self.draws, &mut from))
+            .collect::<Result<_, _>>()?;
+        self.owners =
+            (0..from.count()?).map(|_| Ok((from.u64()?, from.u64()?))).collect::<Result<_, Error>>()?;
+        from.finish()?;
+        let trials = self.runs.iter().flat_map(Run::trials).chain(self.owners.keys().copied());
+        if trials.max().is_some_and(|number| number >= history.next_number()) {
             return Err(Error::Snapshot);
         }
-        self.run = run;
         Ok(())
     }
 }
 
 impl Cmaes {
-    /// A draw that is inside and new, if repetition finds one.
-    fn propose(
-        &self,
-        history: &History,
-        region: &Region,
-        batch: &HashSet<Key>,
-        rng: &mut Rng,
-    ) -> Result<Proposal, Error> {
-        let space = history.space();
-        let mut widen = 1.0;
-        let mut drawn = Vec::new();
-        let mut repeated = None;
-        for _ in 0..DRAWS {
-            drawn = self.run.strategy.draw(widen, rng);
-            self.round(&mut drawn);
-            let point = space.decode(&drawn);
-            if !region.admits(history, &point) {
-                continue;
-            }
-            if history.is_new(&point) && !batch.contains(&space.key(&point)) {
-                return Ok(self.proposal(point, &drawn, widen > 1.0));
-            }
-            widen *= 1.2;
-            repeated = Some(point);
-        }
-        if let Some(point) = repeated {
-            // The driver replaces it by a point that is new.
-            return Ok(self.proposal(point, &drawn, true));
-        }
-        let mean = space.decode(&self.run.strategy.mean);
-        let anchor = if region.admits(history, &mean) {
-            mean
+    /// The run that searches a region for trial `number`; a new one is not part of the state yet. None
+    /// if too little is known to begin one.
+    fn run_for(&self, history: &History, region: &Region, number: u64) -> Option<Cow<'_, Run>> {
+        let own = if self.plan.restarts == Restarts::Stall {
+            let mut runs: Vec<&Run> = self.runs.iter().collect();
+            runs.sort_unstable_by_key(|run| (run.merit(), run.from));
+            let space = history.space();
+            runs.into_iter()
+                .find(|run| region.is_whole() || region.contains(&space.decode(&run.strategy.mean)))
         } else {
-            let best = self.run.best().map(|number| &history.trial(number).point);
-            match best.filter(|point| region.admits(history, point)) {
-                Some(point) => point.clone(),
-                None => return Ok(self.inner(region.sample(history, rng)?, space)),
-            }
+            self.runs.first()
         };
-        Ok(self.inner(region.pull_inside(history, &drawn, &anchor), space))
+        own.map(Cow::Borrowed).or_else(|| {
+            let start = between_best(history, region, self.plan.sigma, number)?;
+            Some(Cow::Owned(Run::first(&self.plan, start, &self.draws, number)))
+        })
     }
 
-    /// Values as they are kept: inside the cube, and in single precision where they are stored.
-    fn round(&self, x: &mut [f64]) {
-        for v in x.iter_mut() {
-            *v = v.clamp(0.0, 1.0);
+    /// Keeps a run, and of too many drops the worst other; returns its first trial.
+    fn add(&mut self, run: Run) -> u64 {
+        if self.runs.len() == RUNS {
+            let worst = (0..RUNS).max_by_key(|&i| (self.runs[i].merit(), self.runs[i].from));
+            self.runs.remove(worst.expect("there are some"));
         }
-        #[expect(clippy::cast_possible_truncation, reason = "single precision is meant")]
-        self.keep.iter().for_each(|&i| x[i] = f64::from(x[i] as f32));
+        let from = run.from;
+        self.runs.push(run);
+        from
     }
 
-    /// A point that was not drawn as it is.
-    fn inner(&self, point: Point, space: &Space) -> Proposal {
-        let mut x = space.encode(&point);
-        self.round(&mut x);
-        self.proposal(point, &x, true)
+    /// The first run, if it does not wait for points to begin between.
+    fn begin(&mut self, history: &History, number: u64) {
+        let mean = match self.plan.first {
+            First::Best => return,
+            First::Center => center(history),
+            First::Random => None,
+        };
+        let mut rng = history.seed().child("cmaes-start", 0).rng(number);
+        let mean = mean.unwrap_or_else(|| random(history, &mut rng));
+        let start = Start { mean, sigma: self.plan.sigma, merit: None };
+        self.add(Run::first(&self.plan, start, &self.draws, number));
     }
 
-    fn proposal(&self, point: Point, x: &[f64], clipped: bool) -> Proposal {
-        let mut detail = Vec::new();
-        if clipped || !self.keep.is_empty() {
-            detail.push(if clipped { CLIPPED } else { 0 });
-            #[expect(clippy::cast_possible_truncation, reason = "it was rounded to single precision before")]
-            self.keep.iter().for_each(|&i| detail.extend_from_slice(&(x[i] as f32).to_le_bytes()));
-        }
-        Proposal { point, detail }
-    }
-
-    /// What the distribution learns of a trial.
-    fn sample(&self, history: &History, number: u64) -> Sample {
-        let trial = history.trial(number);
-        let mut x = history.space().encode(&trial.point);
-        let Origin::Method { detail } = &trial.origin else { return Sample { x, own: false } };
-        let mut own = number >= self.run.since;
-        if let Some((&flags, raw)) = detail.split_first() {
-            own &= flags & CLIPPED == 0;
-            let (words, _) = raw.as_chunks::<4>();
-            for (&i, word) in self.keep.iter().zip(words) {
-                let value = f64::from(f32::from_le_bytes(*word));
-                // Bytes of an edited study may be anything.
-                x[i] = if value.is_finite() { value.clamp(0.0, 1.0) } else { x[i] };
-            }
-        }
-        Sample { x, own }
-    }
-
-    /// A generation is complete: updates the distribution, and restarts if it has converged.
-    fn learn(&mut self, history: &History) {
-        let population = self.run.strategy.population();
-        let mut ranked: Vec<(Merit, u64)> = self.run.take_generation();
+    /// A generation is complete: updates the distribution of the run, which restarts or ends if it has
+    /// converged.
+    fn learn(&mut self, history: &History, index: usize) {
+        let run = &mut self.runs[index];
+        let population = run.strategy.population();
+        let mut ranked: Vec<(Merit, u64)> = run.take_generation();
         for ranking in &mut ranked {
             ranking.0 = history.merit(ranking.1).unwrap_or(Merit::Withdrawn);
         }
         ranked.sort_unstable();
         ranked.truncate(population);
-        let samples: Vec<Sample> = ranked.iter().map(|&(_, number)| self.sample(history, number)).collect();
-        self.run.strategy.update(&samples);
-        self.run.strategy.confine(WIDEST);
-        self.run.strategy.stretch = self.margin.stretch(&self.run.strategy);
+        let sample = |&(_, number): &(Merit, u64)| self.draws.sample(history, number, run.since);
+        let samples: Vec<Sample> = ranked.iter().map(sample).collect();
+        run.strategy.update(&samples);
+        run.strategy.confine(WIDEST);
+        self.draws.stretch(&mut run.strategy);
         let next = history.next_number();
-        if self.run.record(ranked[0], next) && self.plan.restarts != Restarts::None {
-            let mut rng = history.seed().child("cmaes-restart", 0).rng(next);
-            let mean = history.sample(&mut rng).ok().map(|point| history.space().encode(&point));
-            self.run.restart(&self.plan, mean, rng.unit(), rng.unit(), &self.margin, next);
+        let has_ended = run.record(&self.plan, ranked[0], next);
+        match self.plan.restarts {
+            Restarts::Stall if has_ended => {
+                self.runs.remove(index);
+            }
+            Restarts::Bipop | Restarts::Ipop if has_ended => {
+                let mut rng = history.seed().child("cmaes-restart", 0).rng(next);
+                let mean = history.sample(&mut rng).ok().map(|point| history.space().encode(&point));
+                run.restart(&self.plan, mean, rng.unit(), rng.unit(), &self.draws, next);
+            }
+            _ => {}
         }
     }
 }

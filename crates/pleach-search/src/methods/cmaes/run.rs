@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::margin::Margin;
+use super::draws::Draws;
+use super::start::Start;
 use super::strategy::Strategy;
 use crate::methods::bytes::{Reader, Writer};
 use crate::{Error, Merit};
@@ -14,10 +15,27 @@ pub(super) struct Plan {
     pub(super) population: usize,
     /// First standard deviation.
     pub(super) sigma: f64,
+    /// Points of a Latin hypercube before the first run.
+    pub(super) init: u64,
+    /// The mean of the first run.
+    pub(super) first: First,
     /// Whether weights of bad samples are negative.
     pub(super) active: bool,
     /// What follows when a run has converged.
     pub(super) restarts: Restarts,
+    /// With [`Restarts::Stall`], trials without progress after which a run ends.
+    pub(super) stall: u64,
+}
+
+/// The mean of the first run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// The middle of the space.
+    Center,
+    /// A random point.
+    Random,
+    /// Between the best points known.
+    Best,
 }
 
 /// What follows when a run has converged.
@@ -29,6 +47,9 @@ pub(super) enum Restarts {
     Ipop,
     /// The same run goes on.
     None,
+    /// A run also ends when it stalls, and the next begins between the best points known. There may be
+    /// several runs, each in its own part of the space.
+    Stall,
 }
 
 /// One run of the strategy, and what the next one depends on.
@@ -43,20 +64,21 @@ pub(super) struct Run {
     pub(super) strategy: Strategy,
     /// The first trial that is drawn from the present distribution.
     pub(super) since: u64,
-    /// The first trial of this run.
-    from: u64,
+    /// The first trial of this run, which tells it from other runs.
+    pub(super) from: u64,
     /// Trials of this run that are told and wait for their generation to be complete.
     generation: Vec<u64>,
     /// The user's own trials that were told meanwhile, best first.
     guests: Vec<(Merit, u64)>,
-    /// The merit of the first mean, if it is a trial of the user's.
+    /// The merit of the best point behind the first mean, if that has any.
     start: Option<Merit>,
     /// The best trial of this run.
     best: Option<(Merit, u64)>,
     /// The best merits of the newest generations.
     trace: VecDeque<Merit>,
-    /// Trials this run has learned from.
+    /// Trials this run has learned from, and how many they were when the best was found.
     used: u64,
+    progress: u64,
     small: bool,
     /// Large runs so far, and the population of the last one.
     large_runs: u64,
@@ -67,21 +89,20 @@ pub(super) struct Run {
     last_large: u64,
 }
 
-const VERSION: u8 = 1;
-
 impl Run {
-    pub(super) fn first(plan: &Plan, mean: Vec<f64>, margin: &Margin, next: u64) -> Self {
-        let strategy = Strategy::new(mean, plan.sigma, plan.population, plan.active);
+    pub(super) fn first(plan: &Plan, start: Start, draws: &Draws, next: u64) -> Self {
+        let strategy = Strategy::new(start.mean, start.sigma, plan.population, plan.active);
         let mut run = Self {
             strategy,
             since: next,
             from: next,
             generation: Vec::new(),
             guests: Vec::new(),
-            start: None,
+            start: start.merit,
             best: None,
             trace: VecDeque::new(),
             used: 0,
+            progress: 0,
             small: false,
             large_runs: 1,
             large_population: plan.population as u64,
@@ -89,13 +110,19 @@ impl Run {
             used_small: 0,
             last_large: 0,
         };
-        run.strategy.stretch = margin.stretch(&run.strategy);
+        draws.stretch(&mut run.strategy);
         run
     }
 
     /// The best trial of this run.
     pub(super) fn best(&self) -> Option<u64> {
         self.best.map(|(_, number)| number)
+    }
+
+    /// What runs are compared by: the best that was found, or as long as nothing was, the best point
+    /// behind the first mean.
+    pub(super) fn merit(&self) -> Merit {
+        self.best.map(|(merit, _)| merit).or(self.start).unwrap_or(Merit::Withdrawn)
     }
 
     /// Every trial it refers to.
@@ -112,19 +139,12 @@ impl Run {
         first && measured && self.start.is_none_or(|start| merit < start)
     }
 
-    /// Moves the first mean to a trial of the user's.
-    pub(super) fn start_from(
-        &mut self,
-        mean: Vec<f64>,
-        sigma: f64,
-        merit: Merit,
-        margin: &Margin,
-        next: u64,
-    ) {
-        (self.strategy.mean, self.strategy.sigma) = (mean, sigma);
-        self.strategy.stretch = margin.stretch(&self.strategy);
+    /// Moves the first mean.
+    pub(super) fn start_from(&mut self, start: Start, draws: &Draws, next: u64) {
+        (self.strategy.mean, self.strategy.sigma) = (start.mean, start.sigma);
+        draws.stretch(&mut self.strategy);
         self.since = next;
-        self.start = Some(merit);
+        self.start = start.merit;
     }
 
     /// Lets a trial of the user's take part in the next generation.
@@ -137,9 +157,7 @@ impl Run {
 
     /// Takes a told trial; true if that makes a generation complete.
     pub(super) fn collect(&mut self, number: u64) -> bool {
-        if number >= self.from {
-            self.generation.push(number);
-        }
+        self.generation.push(number);
         self.generation.len() == self.strategy.population()
     }
 
@@ -150,10 +168,13 @@ impl Run {
         own.chain(std::mem::take(&mut self.guests)).collect()
     }
 
-    /// Notes the best of a generation; true if the run has converged.
-    pub(super) fn record(&mut self, best: (Merit, u64), next: u64) -> bool {
+    /// Notes the best of a generation; true if the run has converged or stalled.
+    pub(super) fn record(&mut self, plan: &Plan, best: (Merit, u64), next: u64) -> bool {
         self.since = next;
-        self.best = Some(self.best.map_or(best, |old| old.min(best)));
+        if self.best.is_none_or(|old| best.0 < old.0) {
+            self.best = Some(best);
+            self.progress = self.used;
+        }
         let strategy = &self.strategy;
         let per_dim = 30 * strategy.mean.len() / strategy.population();
         let (flat, long) = (10 + per_dim, 120 + per_dim);
@@ -162,7 +183,9 @@ impl Run {
             self.trace.pop_front();
         }
         let over_budget = self.small && self.used > self.last_large / 2;
+        let stalled = plan.restarts == Restarts::Stall && self.used - self.progress > plan.stall;
         over_budget
+            || stalled
             || strategy.has_vanished()
             || strategy.is_degenerate()
             || (self.trace.len() >= flat && is_flat(self.trace.range(self.trace.len() - flat..)))
@@ -178,7 +201,7 @@ impl Run {
         mean: Option<Vec<f64>>,
         u: f64,
         v: f64,
-        margin: &Margin,
+        draws: &Draws,
         next: u64,
     ) {
         if self.small {
@@ -206,7 +229,8 @@ impl Run {
         )]
         let population = population as usize;
         let mean = mean.unwrap_or_else(|| self.strategy.mean.clone());
-        let fresh = Run::first(&Plan { population, sigma, ..plan.clone() }, mean, margin, next);
+        let start = Start { mean, sigma, merit: None };
+        let fresh = Run::first(&Plan { population, ..plan.clone() }, start, draws, next);
         *self = Self {
             small,
             large_runs: self.large_runs,
@@ -218,11 +242,11 @@ impl Run {
         };
     }
 
-    pub(super) fn snapshot(&self) -> Vec<u8> {
-        let mut out = Writer::new(VERSION);
+    pub(super) fn write(&self, out: &mut Writer) {
         out.u64(self.strategy.population() as u64);
-        self.strategy.write(&mut out);
-        for word in [self.since, self.from, self.used, u64::from(self.small), self.large_runs] {
+        self.strategy.write(out);
+        for word in [self.since, self.from, self.used, self.progress, u64::from(self.small), self.large_runs]
+        {
             out.u64(word);
         }
         for word in [self.large_population, self.used_large, self.used_small, self.last_large] {
@@ -237,21 +261,20 @@ impl Run {
         self.best.iter().for_each(|&best| out.ranking(best));
         out.u64(self.trace.len() as u64);
         self.trace.iter().for_each(|&merit| out.merit(merit));
-        out.finish()
     }
 
-    pub(super) fn restore(plan: &Plan, dim: usize, margin: &Margin, snapshot: &[u8]) -> Result<Self, Error> {
-        let mut from = Reader::new(VERSION, snapshot)?;
+    pub(super) fn read(plan: &Plan, dim: usize, draws: &Draws, from: &mut Reader<'_>) -> Result<Self, Error> {
         let population = usize::try_from(from.u64()?).map_err(|_| Error::Snapshot)?;
         if !(3..=1 << 20).contains(&population) {
             return Err(Error::Snapshot);
         }
-        let strategy = Strategy::read(&mut from, dim, population, plan.active)?;
+        let strategy = Strategy::read(from, dim, population, plan.active)?;
         let mut run = Self {
             strategy,
             since: from.u64()?,
             from: from.u64()?,
             used: from.u64()?,
+            progress: from.u64()?,
             small: from.u64()? == 1,
             large_runs: from.u64()?,
             large_population: from.u64()?,
@@ -264,8 +287,10 @@ impl Run {
             best: (0..from.count()?.min(1)).map(|_| from.ranking()).next().transpose()?,
             trace: (0..from.count()?).map(|_| from.merit()).collect::<Result<_, _>>()?,
         };
-        from.finish()?;
-        run.strategy.stretch = margin.stretch(&run.strategy);
+        if run.progress > run.used {
+            return Err(Error::Snapshot);
+        }
+        draws.stretch(&mut run.strategy);
         Ok(run)
     }
 }

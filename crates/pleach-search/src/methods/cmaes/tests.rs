@@ -1,7 +1,11 @@
 //! Properties of the method as a whole, through [`Search`].
 
 use super::*;
-use crate::{Goal, Literal, Measurement, Metric, Parameter, Problem, Search, Seed};
+use std::sync::Arc;
+
+use crate::layout::Layout;
+use crate::partition::{Boundary, Side};
+use crate::{Goal, Literal, Measurement, Metric, Parameter, Problem, Search, Seed, Space};
 
 fn search(parameters: Vec<Parameter>, options: &[(&str, Literal)], seed: u64) -> Search {
     let space = Space::new(parameters, &[]).unwrap();
@@ -12,6 +16,18 @@ fn search(parameters: Vec<Parameter>, options: &[(&str, Literal)], seed: u64) ->
 
 fn floats(n: usize) -> Vec<Parameter> {
     (0..n).map(|i| Parameter::float(&format!("x{i}"), 0.0, 1.0)).collect()
+}
+
+fn plan(population: usize) -> Plan {
+    Plan {
+        population,
+        sigma: 0.2,
+        init: 0,
+        first: First::Center,
+        active: true,
+        restarts: Restarts::Bipop,
+        stall: 40,
+    }
 }
 
 fn tell(search: &mut Search, number: u64, loss: f64) {
@@ -66,9 +82,8 @@ fn discrete_coordinates_never_freeze() {
         Parameter::log_int("width", 1, 1000),
     ];
     let space = Space::new(parameters, &[]).unwrap();
-    let margin = Margin::new(&space);
-    let plan = Plan { population: 8, sigma: 1e-12, active: true, restarts: Restarts::Bipop };
-    let run = Run::first(&plan, vec![0.5, 0.93, 0.41, 0.77], &margin, 0);
+    let start = Start { mean: vec![0.5, 0.93, 0.41, 0.77], sigma: 1e-12, merit: None };
+    let run = Run::first(&plan(8), start, &Draws::new(&space), 0);
     let home = space.decode(&run.strategy.mean);
     // α = 1/32; 20,000 draws: 5 standard errors of a share of 1/32 are 0.006.
     let mut rng = Seed::new(1).rng(0);
@@ -98,18 +113,18 @@ fn a_trial_of_the_users_moves_the_first_mean() {
 fn runs_restart_with_more_trials_a_generation() {
     // A plateau ends a run; the second large run has twice the population.
     let space = Space::new(floats(2), &[]).unwrap();
-    let margin = Margin::new(&space);
-    let plan = Plan { population: 6, sigma: 0.2, active: true, restarts: Restarts::Bipop };
-    let mut run = Run::first(&plan, vec![0.5; 2], &margin, 0);
+    let (plan, draws) = (plan(6), Draws::new(&space));
+    let start = Start { mean: vec![0.5; 2], sigma: 0.2, merit: None };
+    let mut run = Run::first(&plan, start, &draws, 0);
     let mut populations = Vec::new();
     for number in 0..3000 {
         if run.collect(number) {
             let ranked = run.take_generation();
             let own = Sample { x: vec![0.5; 2], own: true };
             run.strategy.update(&vec![own; ranked.len()]);
-            if run.record((Merit::Feasible(1.0), number), number + 1) {
+            if run.record(&plan, (Merit::Feasible(1.0), number), number + 1) {
                 populations.push(run.strategy.population());
-                run.restart(&plan, Some(vec![0.1; 2]), 0.5, 0.5, &margin, number + 1);
+                run.restart(&plan, Some(vec![0.1; 2]), 0.5, 0.5, &draws, number + 1);
             }
         }
     }
@@ -129,13 +144,103 @@ fn a_run_without_restarts_goes_on_at_its_optimum() {
 
 #[test]
 fn late_trials_of_an_earlier_run_are_left_out() {
-    let space = Space::new(floats(2), &[]).unwrap();
-    let margin = Margin::new(&space);
-    let plan = Plan { population: 6, sigma: 0.2, active: true, restarts: Restarts::Bipop };
-    let mut run = Run::first(&plan, vec![0.5; 2], &margin, 0);
-    run.restart(&plan, None, 0.5, 0.5, &margin, 40);
-    assert!((30..40).all(|number| !run.collect(number)));
-    assert!(run.take_generation().is_empty());
+    // A plateau ends a run, most of which is told while one of its trials is pending.
+    let mut search = search(floats(2), &[("popsize", 4.into())], 1);
+    let late = search.ask(1).unwrap()[0];
+    minimise(&mut search, 1000, |_| 1.0);
+    let before = search.snapshot();
+    tell(&mut search, late, 0.0);
+    // The list of owners, which ends the snapshot, has lost its only entry; nothing else has changed.
+    let after = search.snapshot();
+    assert_eq!(before[..before.len() - 24], after[..after.len() - 8]);
+}
+
+/// The options of a search that begins and restarts between the best points.
+fn warm() -> [(&'static str, Literal); 4] {
+    [("init", 20.into()), ("start", "best".into()), ("popsize", 8.into()), ("restarts", "stall".into())]
+}
+
+#[test]
+fn a_latin_hypercube_fills_every_slice_once() {
+    let options = [("init", Literal::from(7)), ("start", "best".into())];
+    let mut search = search(floats(3), &options, 1);
+    let numbers = search.ask(7).unwrap();
+    let history = search.history();
+    for coordinate in 0..3 {
+        let slice = |&number: &u64| {
+            let u = history.space().encode(&history.trial(number).point)[coordinate];
+            (0..7).rev().find(|&k| f64::from(k) / 7.0 <= u)
+        };
+        let mut slices: Vec<_> = numbers.iter().map(slice).collect();
+        slices.sort_unstable();
+        assert_eq!(slices, (0..7).map(Some).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_warm_start_is_near_the_best_points() {
+    let mut search = search(floats(4), &warm(), 1);
+    let loss = |x: &[f64]| x.iter().map(|u| (u - 0.8).powi(2)).sum::<f64>();
+    minimise(&mut search, 20, loss);
+    let (history, whole) = (search.history(), Region::whole());
+    let start = between_best(history, &whole, 0.25, 20).unwrap();
+    // 10 of 20 uniform points, towards the optimum.
+    assert!(start.mean.iter().all(|u| (0.5..0.9).contains(u)), "{start:?}");
+    assert!((0.05..0.2).contains(&start.sigma), "{start:?}");
+    assert_eq!(start.merit, Some(history.best().unwrap().merit));
+}
+
+#[test]
+fn a_stalled_run_gives_way_to_one_between_the_best_points() {
+    let mut search = search(floats(4), &warm(), 1);
+    minimise(&mut search, 20, |x| x[0]);
+    let runs = |search: &Search| u64::from_le_bytes(search.snapshot()[1..9].try_into().unwrap());
+    assert_eq!(runs(&search), 0);
+    // The first generation is progress, and five more make 40 trials without; the sixth is one too many.
+    for (trials, want) in [(48, 1), (7, 1), (1, 0), (1, 1)] {
+        minimise(&mut search, trials, |_| 0.7);
+        assert_eq!(runs(&search), want, "after {} trials", search.history().next_number());
+    }
+}
+
+/// The points above or below `offset` on the first coordinate.
+fn half(history: &History, offset: f64, above: bool) -> Region {
+    let layout = Arc::new(Layout::new(history.space()));
+    let mut weights = vec![0.0; layout.len()];
+    weights[0] = 1.0;
+    let side = Side { boundary: Arc::new(Boundary::Linear { weights, offset: -offset }), good: above };
+    let first = |number: &u64| history.space().encode(&history.trial(*number).point)[0];
+    let members = history.told().iter().copied().filter(|number| (first(number) > offset) == above);
+    Region::part(layout, vec![side], members.collect(), true)
+}
+
+#[test]
+fn every_region_has_its_own_run_that_outlives_it() {
+    let space = Space::new(floats(3), &[]).unwrap();
+    let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+    let mut history = History::new(problem, Seed::new(1), 1);
+    let options = warm().map(|(name, value)| (name.to_owned(), value));
+    let mut method = build(&history, &Options::from(options)).unwrap();
+    let mut trials = |region: &dyn Fn(&History) -> Region, count: u64| {
+        for _ in 0..count {
+            let region = region(&history);
+            let proposal = method.ask(&history, &region, 1).unwrap().remove(0);
+            assert!(region.admits(&history, &proposal.point));
+            let loss = history.space().encode(&proposal.point).iter().map(|u| (u - 0.4).powi(2)).sum();
+            let number = history.push(proposal.point, Origin::Method { detail: proposal.detail.into() });
+            method.asked(&history, &region, number);
+            history.settle(number, Outcome::Measured(Measurement::new(vec![loss])));
+            method.told(&history, number);
+        }
+        u64::from_le_bytes(method.snapshot()[1..9].try_into().unwrap())
+    };
+    assert_eq!(trials(&|_| Region::whole(), 20), 0, "the design");
+    assert_eq!(trials(&|history| half(history, 0.5, false), 4), 1);
+    assert_eq!(trials(&|history| half(history, 0.5, true), 4), 2);
+    // Other boundaries, the same runs.
+    assert_eq!(trials(&|history| half(history, 0.55, false), 4), 2);
+    assert_eq!(trials(&|history| half(history, 0.45, true), 8), 2);
+    assert_eq!(trials(&|_| Region::whole(), 8), 2);
 }
 
 #[test]
@@ -147,10 +252,10 @@ fn noise_is_averaged_over_replicates_before_a_generation_learns() {
         let number = search.ask(1).unwrap()[0];
         tell(&mut search, number, number as f64);
     }
-    assert_eq!(mean(&search)[9..17], start[9..17], "no generation is complete");
+    assert_eq!(mean(&search)[17..25], start[17..25], "no generation is complete");
     let number = search.ask(1).unwrap()[0];
     tell(&mut search, number, 0.0);
-    assert_ne!(mean(&search)[9..17], start[9..17], "the generation count has moved");
+    assert_ne!(mean(&search)[17..25], start[17..25], "the generation count has moved");
 }
 
 #[test]
@@ -167,11 +272,11 @@ fn options_are_checked() {
     );
     assert_eq!(
         error("restarts", "no".into()),
-        "option restarts of cmaes: expected bipop or ipop or none, got no"
+        "option restarts of cmaes: expected bipop or ipop or none or stall, got no"
     );
     assert_eq!(error("active", 1.into()), "option active of cmaes: expected true or false, got 1");
     assert_eq!(
         error("sigma", 1.into()),
-        "option sigma of cmaes: no such option; there are popsize, sigma0, start, restarts, active, replicates"
+        "option sigma of cmaes: no such option; there are popsize, sigma0, init, start, restarts, stall, active, replicates"
     );
 }
