@@ -9,7 +9,7 @@ use pleach_search::{METHODS, Rng, Seed};
 
 use super::record::{Log, Record, Row};
 use super::{Figure, scratch, version};
-use crate::{Result, cargo, root};
+use crate::Result;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "crash-loop",
@@ -66,9 +66,7 @@ fn scenarios(seed_base: u64) -> Vec<Scenario> {
 
 fn run(log: &mut Log) -> Result<()> {
     let folder = scratch("crash-loop")?;
-    cargo(&["build", "--quiet", "--release", "--package", "pleach", "--features", "failpoints"])?;
-    let binary = folder.join("pleach");
-    fs::copy(target().join("release/pleach"), &binary)?;
+    let binary = super::binary(&folder, "failpoints")?;
     for (index, scenario) in scenarios(log.seed_base).iter().enumerate() {
         let seed = Seed::new(log.seed_base).child("crash-loop", index as u64);
         let place = Place::new(&folder, &binary, scenario)?;
@@ -291,11 +289,6 @@ fn find(folder: &Path, name: &str) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-/// Where cargo builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn summarise(records: &[Record]) -> Vec<Row> {

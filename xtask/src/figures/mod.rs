@@ -3,19 +3,27 @@
 //! A figure writes one JSON line a run to `target/figures/NAME.jsonl` and a summary line at the end
 //! that is computed from that file alone. A figure that was interrupted goes on where it stopped.
 
+mod contest;
 mod crash_loop;
+mod jobs;
+mod minimise;
+mod mujoco;
 mod nb201_evolution;
 mod overhead_durable;
 mod overhead_memory;
+mod overhead_methods;
+mod partition_gain;
 mod peer;
 mod picture;
 mod record;
 mod same_cmaes;
+mod same_method;
 mod statistics;
+mod synthetic;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::{Result, root};
+use crate::{Result, cargo, root};
 use record::{Log, Record, Row};
 
 pub(crate) use overhead_durable::client;
@@ -40,6 +48,13 @@ const FIGURES: &[Figure] = &[
     crash_loop::FIGURE,
     same_cmaes::FIGURE,
     nb201_evolution::FIGURE,
+    partition_gain::FIGURE,
+    synthetic::IN_20,
+    synthetic::IN_TIME,
+    synthetic::IN_100,
+    same_method::FIGURE,
+    mujoco::FIGURE,
+    overhead_methods::FIGURE,
 ];
 
 /// Arguments of `cargo xtask figure`.
@@ -50,6 +65,9 @@ pub(crate) struct Arguments {
     /// All seeds, shifts and splits derive from this number.
     #[arg(long, required_unless_present_any = ["list", "check"])]
     seed_base: Option<u64>,
+    /// Makes the runs of this method or peer only, and no summary; may be given again.
+    #[arg(long, value_name = "METHOD")]
+    only: Vec<String>,
     /// Computes the summary of a finished file again, without running anything.
     #[arg(long, value_name = "FILE")]
     check: Option<PathBuf>,
@@ -87,8 +105,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let seed_base = arguments.seed_base.expect("required by clap");
     let path = root().join("target/figures").join(format!("{name}.jsonl"));
-    let mut log = Log::open(&path, seed_base)?;
+    let mut log = Log::open(&path, seed_base, &arguments.only)?;
     (figure.run)(&mut log)?;
+    if !arguments.only.is_empty() {
+        return Ok(());
+    }
     let (records, _) = record::read(&path)?;
     let summary = summary(figure, &records)?;
     log.finish(&summary)?;
@@ -134,6 +155,15 @@ fn scratch(name: &str) -> Result<PathBuf> {
     }
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
+}
+
+/// The program `pleach`, built now with these features, as a copy in `folder`.
+fn binary(folder: &Path, features: &str) -> Result<PathBuf> {
+    cargo(&["build", "--quiet", "--release", "--package", "pleach", "--features", features])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let binary = folder.join("pleach");
+    std::fs::copy(target.join("release/pleach"), &binary)?;
+    Ok(binary)
 }
 
 /// The version that runs of ours carry.

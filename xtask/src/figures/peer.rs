@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -10,17 +11,33 @@ use crate::{Result, root};
 
 /// The interpreter of the environment, with everything of `benches/peers/requirements.txt`.
 pub(super) fn python() -> Result<PathBuf> {
-    let requirements = root().join("benches/peers/requirements.txt");
     let folder = root().join("target/figures/python");
+    with(&folder, "requirements.txt", || {
+        super::log("making the Python environment of the peers");
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
+    })
+}
+
+/// As [`python`], with everything of `benches/peers/requirements-torch.txt` too.
+pub(super) fn python_with_torch() -> Result<PathBuf> {
+    python()?;
+    with(&root().join("target/figures/python"), "requirements-torch.txt", || Ok(()))
+}
+
+/// The interpreter of the environment after it has been prepared and given the requirements, unless
+/// it has them.
+fn with(folder: &Path, requirements: &str, prepare: impl FnOnce() -> Result<()>) -> Result<PathBuf> {
+    // Runs side by side must not all install.
+    static INSTALLS: Mutex<()> = Mutex::new(());
+    let _guard = INSTALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = script(requirements);
     let python = folder.join("bin/python");
-    let installed = folder.join("requirements.txt");
-    if std::fs::read(&installed).ok() == Some(std::fs::read(&requirements)?) {
-        return Ok(python);
+    let installed = folder.join(requirements);
+    if std::fs::read(&installed).ok() != Some(std::fs::read(&wanted)?) {
+        prepare()?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&wanted))?;
+        std::fs::copy(&wanted, &installed)?;
     }
-    super::log("making the Python environment of the peers");
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements))?;
-    std::fs::copy(&requirements, &installed)?;
     Ok(python)
 }
 
@@ -52,8 +69,13 @@ pub(super) struct Dialogue {
 
 impl Dialogue {
     pub(super) fn start(python: &Path, name: &str) -> Result<Self> {
-        let mut child =
-            Command::new(python).arg(script(name)).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = Command::new(python)
+            .arg(script(name))
+            // One processor each, like a run of ours.
+            .env("OMP_NUM_THREADS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let input = child.stdin.take().expect("stdin is piped");
         let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         Ok(Self { child, input, output })

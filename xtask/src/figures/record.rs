@@ -33,12 +33,17 @@ pub(super) struct Record {
 pub(super) struct Row {
     /// What the value is, with its unit.
     pub(super) what: String,
-    /// The value.
+    /// The value; NaN (`null` in the file) of no runs.
+    #[serde(deserialize_with = "number")]
     pub(super) value: f64,
     /// Its bar, as text; `None` for a value that is only shown.
     pub(super) bar: Option<String>,
     /// Whether the value keeps the bar.
     pub(super) holds: Option<bool>,
+}
+
+fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 impl Row {
@@ -68,11 +73,13 @@ pub(super) struct Log {
     path: PathBuf,
     file: File,
     done: BTreeSet<String>,
+    /// Methods and peers to run; all if empty.
+    only: Vec<String>,
 }
 
 impl Log {
     /// Opens the file; runs of the same seed base are kept, those of another are set aside.
-    pub(super) fn open(path: &Path, seed_base: u64) -> Result<Self> {
+    pub(super) fn open(path: &Path, seed_base: u64, only: &[String]) -> Result<Self> {
         fs::create_dir_all(path.parent().expect("the file lies in a folder"))?;
         let mut kept = Vec::new();
         if path.exists() {
@@ -92,7 +99,8 @@ impl Log {
         fs::write(&fresh, text)?;
         fs::rename(&fresh, path)?;
         let done = kept.iter().map(|r| id(&r.method, &r.problem, r.seed, r.n)).collect();
-        Ok(Self { seed_base, path: path.to_owned(), file: OpenOptions::new().append(true).open(path)?, done })
+        let file = OpenOptions::new().append(true).open(path)?;
+        Ok(Self { seed_base, path: path.to_owned(), file, done, only: only.to_vec() })
     }
 
     /// The file.
@@ -100,9 +108,10 @@ impl Log {
         &self.path
     }
 
-    /// Whether this run is in the file already.
+    /// Whether this run is in the file already, or not to be made.
     pub(super) fn has(&self, method: &str, problem: &str, seed: u64, n: u64) -> bool {
-        self.done.contains(&id(method, problem, seed, n))
+        (!self.only.is_empty() && self.only.iter().all(|only| only != method))
+            || self.done.contains(&id(method, problem, seed, n))
     }
 
     /// Writes a run.
