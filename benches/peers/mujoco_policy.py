@@ -28,7 +28,10 @@ def main():
         return total
 
     space = {f"w{i}": {"type": "float", "low": -1, "high": 1} for i in range(int(np.prod(shape)))}
-    with pleach.Study(file, space=space, objectives={"return": "max"}, method=method, seed=int(seed)) as study:
+    # As in every comparison, nobody begins at the centre, where a policy does nothing.
+    options = {"start": "random"} if method == "cmaes" else None
+    given = {"space": space, "objectives": {"return": "max"}, "method": method, "options": options}
+    with pleach.Study(file, **given, seed=int(seed)) as study:
         print(json.dumps({"return": study.optimize(episode, int(evaluations))["value"]}))
 
 

@@ -190,6 +190,16 @@ pub(super) fn name(function: &str, dims: i64) -> String {
     if dims > 0 { format!("{function} {dims}-d") } else { function.to_owned() }
 }
 
+/// The options of a method that begins at the centre of the box unless told otherwise: as for peers, its
+/// start is random, since the functions that are measured say nothing of where their optimum lies.
+pub(super) fn off_centre(method: &str) -> Options {
+    if method == "cmaes" {
+        Options::from([("start".to_owned(), Literal::from("random"))])
+    } else {
+        Options::new()
+    }
+}
+
 /// Whether a method is registered; says so if it is not.
 pub(super) fn is_registered(method: &str) -> bool {
     let known = METHODS.iter().any(|entry| entry.name == method);

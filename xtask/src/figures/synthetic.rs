@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use pleach_search::Options;
 use serde_json::json;
 
 use super::Figure;
 use super::contest::{cell, log_ratios, ratio_rows};
 use super::jobs;
-use super::minimise::{Task, is_registered, name};
+use super::minimise::{Task, is_registered, name, off_centre};
 use super::record::{Log, Record, Row};
 use crate::Result;
 
@@ -56,7 +55,7 @@ const AT_20: Contest = Contest {
     evaluations: 500,
     time: None,
     seeds: 20,
-    slow_seeds: 10,
+    slow_seeds: 5,
 };
 
 /// 60 s pay for at most 12,000 evaluations of 5 ms.
@@ -90,7 +89,7 @@ fn run(log: &mut Log, contest: &Contest) -> Result<()> {
     let mut all = Vec::new();
     for &method in METHODS.iter().filter(|method| is_registered(method)) {
         for task in tasks(log, contest, contest.seeds)? {
-            all.push(task.job(method, move |task| task.ours(method, &Options::new(), None)));
+            all.push(task.job(method, move |task| task.ours(method, &off_centre(method), None)));
         }
     }
     for &(peer, slow) in PEERS {
