@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Point, Seed, Space};
+use crate::problems::features;
+use crate::{Error, Point, Seed, Space};
 
 /// Named features of a point that need no evaluation, such as the number of weights of a network or
 /// the counts of its subgraphs.
@@ -13,11 +14,13 @@ use crate::{Point, Seed, Space};
 pub struct Descriptor {
     name: String,
     of: Arc<Features>,
+    /// The text it was read from, if it was.
+    source: Option<String>,
     /// Mean squared distance of two random points.
     scale: f64,
 }
 
-type Features = dyn Fn(&Point) -> Vec<(u32, f64)> + Send + Sync;
+pub(crate) type Features = dyn Fn(&Point) -> Vec<(u32, f64)> + Send + Sync;
 
 impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,12 +47,53 @@ impl Descriptor {
         let distances = (0..PAIRS).filter_map(|_| Some(squared_distance(&draw(&mut rng)?, &draw(&mut rng)?)));
         let total: f64 = distances.filter(|distance| distance.is_finite()).sum();
         let scale = if total > 0.0 { total / PAIRS as f64 } else { 1.0 };
-        Self { name: name.to_owned(), of: Arc::new(of), scale }
+        Self { name: name.to_owned(), of: Arc::new(of), source: None, scale }
+    }
+
+    /// Reads a descriptor that a file names.
+    ///
+    /// It is an expression over the parameters, such as `width ** 2 * depth`, where a condition gives
+    /// 1 or 0; where a parameter in it does not exist, and where it is not a finite number, it counts as
+    /// 0. Or it is what a built-in problem knows of its points, such as `nas-bench-201: wl`.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] with the column of the fault.
+    pub fn read(name: &str, source: &str, space: &Space) -> Result<Self, Error> {
+        let word = source.split_once(':').map(|(problem, what)| (problem.trim(), what.trim()));
+        let of = match word.and_then(|(problem, what)| features(problem, what, space)) {
+            Some(Ok(features)) => features,
+            Some(Err(message)) => {
+                return Err(Error::Expression { expression: source.to_owned(), column: 1, message });
+            }
+            None => {
+                let quantity = space.quantity(source)?;
+                Box::new(move |point: &Point| vec![(0_u32, quantity.at(point.view()).unwrap_or(0.0))])
+                    as Box<Features>
+            }
+        };
+        Ok(Self { source: Some(source.to_owned()), ..Self::new(name, space, of) })
+    }
+
+    /// The same descriptor of the points of another space with the same parameters; a function of
+    /// the user's is taken over as it is.
+    ///
+    /// # Errors
+    /// As [`Descriptor::read`].
+    pub(crate) fn over(&self, space: &Space) -> Result<Self, Error> {
+        match &self.source {
+            Some(source) => Self::read(&self.name, source, space),
+            None => Ok(self.clone()),
+        }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The text that [`Descriptor::read`] reads; `None` for a function of the caller's.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
     }
 
     /// The features of a point.
@@ -79,7 +123,7 @@ fn squared_distance(a: &[(u32, f64)], b: &[(u32, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Parameter;
+    use crate::{Parameter, Value};
 
     #[test]
     fn distances_are_those_of_the_dense_vectors() {
@@ -99,5 +143,38 @@ mod tests {
         // E (U - V)² of two uniform draws from [0, 100] is 100² / 6.
         let distance = size.distance(&[], &[(0, 100.0)]);
         assert!((distance - 6.0).abs() < 0.5, "{distance}");
+    }
+
+    #[test]
+    fn expressions_give_numbers() {
+        let parameters = vec![
+            Parameter::int("width", 1, 9),
+            Parameter::choice("op", ["conv", "pool"]),
+            Parameter::float("rate", 0.0, 1.0).when("op == 'conv'"),
+        ];
+        let space = Space::new(parameters, &[]).unwrap();
+        let check = |text: &str, values: [f64; 2]| {
+            let descriptor = Descriptor::read("d", text, &space).unwrap();
+            for (op, value) in (0..).zip(values) {
+                let point = space.point(vec![Value::Int(3), Value::Choice(op), Value::Float(0.5)]).unwrap();
+                assert_eq!(descriptor.of(&point), [(0, value)], "{text}");
+            }
+        };
+        check("width ** 2 + 1", [10.0, 10.0]);
+        check("op == 'conv' and width > 2", [1.0, 0.0]);
+        check("width * rate", [1.5, 0.0]);
+        check("log(width - 3)", [0.0, 0.0]);
+        let error = Descriptor::read("d", "op + 1", &space).unwrap_err();
+        assert!(matches!(error, Error::Expression { column: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn expressions_are_read_anew_in_a_wider_space() {
+        let space =
+            |options: &[i64]| Space::new(vec![Parameter::choice("k", options.iter().copied())], &[]).unwrap();
+        let wider = space(&[1, 2, 5]);
+        let descriptor = Descriptor::read("d", "2 * k", &space(&[1, 2])).unwrap();
+        let point = wider.point(vec![Value::Choice(2)]).unwrap();
+        assert_eq!(descriptor.over(&wider).unwrap().of(&point), [(0, 10.0)]);
     }
 }

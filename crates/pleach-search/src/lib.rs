@@ -50,7 +50,7 @@ mod value;
 pub use descriptor::Descriptor;
 pub use error::Error;
 pub use history::{Best, History, Origin, Trial};
-pub use methods::{Entry, METHODS, Optimizer, Options, Proposal, method};
+pub use methods::{Entry, METHODS, Optimizer, Options, Proposal, auto, method};
 pub use outcome::{FailureClass, Measurement, Merit, Outcome};
 pub use partition::Region;
 pub use problem::{Goal, Metric, Problem};

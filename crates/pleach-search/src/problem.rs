@@ -120,9 +120,13 @@ impl Problem {
         self.objective
     }
 
-    /// The same metrics over another space (a widened range, an added choice).
-    pub(crate) fn with_space(&self, space: Space) -> Self {
-        Self { space, ..self.clone() }
+    /// The same metrics and descriptors over another space (a widened range, an added choice).
+    ///
+    /// # Errors
+    /// [`Error::Expression`] for a descriptor that means nothing in it.
+    pub(crate) fn with_space(&self, space: Space) -> Result<Self, Error> {
+        let descriptors = self.descriptors.iter().map(|descriptor| descriptor.over(&space));
+        Ok(Self { descriptors: descriptors.collect::<Result<_, _>>()?, space, ..self.clone() })
     }
 
     /// The objective of a measurement, signed so that smaller is better.

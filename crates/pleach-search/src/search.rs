@@ -213,9 +213,10 @@ impl Search {
     /// Replaces the space by an extension of it (see [`Space::edited`]).
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] if the method cannot search the new space.
+    /// [`Error::Expression`] for a descriptor that means nothing in the new space,
+    /// [`Error::Unsuitable`] if the method cannot search it.
     pub fn edit_space(&mut self, space: Space) -> Result<(), Error> {
-        let problem = self.history.problem().with_space(space);
+        let problem = self.history.problem().with_space(space)?;
         self.history.set_problem(problem);
         self.optimizer.space_changed(&self.history)
     }
@@ -396,7 +397,9 @@ mod tests {
             let options = options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
             Search::new(problem.clone(), name, &options, Seed::new(1)).unwrap_err().to_string()
         };
-        assert!(error("anneal", &[]).starts_with("no method is called anneal; there are random, sobol"));
+        assert!(
+            error("anneal", &[]).starts_with("no method is called anneal; there are auto, random, sobol")
+        );
         assert_eq!(
             error("random", &[("temperature", 3)]),
             "option temperature of random: no such option; there are replicates"

@@ -410,6 +410,11 @@ mod tests {
     }
 
     #[test]
+    fn auto_conforms() {
+        passes("auto");
+    }
+
+    #[test]
     fn random_conforms() {
         passes("random");
     }
@@ -436,7 +441,7 @@ mod tests {
 
     #[test]
     fn every_method_is_tested_here() {
-        let tested = ["random", "sobol", "grid", "aging-evolution", "cmaes"];
+        let tested = ["auto", "random", "sobol", "grid", "aging-evolution", "cmaes"];
         assert!(crate::METHODS.iter().map(|entry| entry.name).eq(tested), "add its test above");
     }
 }

@@ -94,6 +94,14 @@ impl Reader {
         Ok(self.study(name)?.1)
     }
 
+    /// What a study searched when it was created, before any edit of its space.
+    ///
+    /// # Errors
+    /// As [`Reader::spec`].
+    pub fn first_spec(&self, name: Option<&str>) -> Result<Spec, Error> {
+        Ok(pick(&self.store, name)?.spec)
+    }
+
     /// The trials that pass `filter`, by number.
     ///
     /// # Errors

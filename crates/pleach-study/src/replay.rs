@@ -42,7 +42,12 @@ pub(crate) struct Replayed {
 pub(crate) fn replay(store: &Store, study: &StudyRow, purpose: Purpose) -> Result<Replayed, Error> {
     if purpose == Purpose::Look {
         // A method without state, so that the history is taken over as it is.
-        let plain = Spec { method: "random".into(), options: Options::new(), ..study.spec.clone() };
+        let plain = Spec {
+            method: "random".into(),
+            options: Options::new(),
+            descriptors: BTreeMap::new(),
+            ..study.spec.clone()
+        };
         return replay_from(store, study, &plain, Some(Snapshot { seq: END, data: Vec::new() }));
     }
     let snapshot = store.snapshot(study.id)?;

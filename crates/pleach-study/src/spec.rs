@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pleach_search::{Metric, Options, Parameter, Problem, Search, Seed, Space};
+use pleach_search::auto::{Choice, Inputs, choose};
+use pleach_search::{Descriptor, Metric, Options, Parameter, Problem, Search, Seed, Space};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -20,6 +21,9 @@ pub struct Spec {
     /// Known constraints, such as `width * depth <= 4096`.
     #[serde(default)]
     pub constraints: Vec<String>,
+    /// What is known of a point before it is evaluated, by name, as [`Descriptor::read`] reads it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub descriptors: BTreeMap<String, String>,
     /// What a trial measures; exactly one metric has no limit and is the objective.
     pub metrics: Vec<Metric>,
     /// The registered name of the method.
@@ -38,6 +42,7 @@ impl Spec {
             name: name.to_owned(),
             parameters: Vec::new(),
             constraints: Vec::new(),
+            descriptors: BTreeMap::new(),
             metrics: Vec::new(),
             method: "random".to_owned(),
             options: Options::new(),
@@ -45,12 +50,29 @@ impl Spec {
         }
     }
 
-    /// The space and its metrics.
+    /// The space, its metrics and its descriptors.
     ///
     /// # Errors
-    /// What [`Space::new`] and [`Problem::new`] find wrong.
+    /// What [`Space::new`], [`Problem::new`] and [`Descriptor::read`] find wrong.
     pub fn problem(&self) -> Result<Problem, pleach_search::Error> {
-        Problem::new(self.space()?, self.metrics.clone())
+        let space = self.space()?;
+        let descriptors = self.descriptors.iter();
+        let descriptors =
+            descriptors.map(|(name, text)| Descriptor::read(name, text, &space)).collect::<Result<_, _>>()?;
+        Ok(Problem::new(space, self.metrics.clone())?.described(descriptors))
+    }
+
+    /// What the method `auto` stands for, if that is the method.
+    ///
+    /// The choice is made when a study is created; ask the spec as of then.
+    ///
+    /// # Errors
+    /// As [`Spec::problem`]; [`pleach_search::Error::Option`] for an option that `auto` does not take.
+    pub fn choice(&self) -> Result<Option<Choice>, pleach_search::Error> {
+        if self.method != "auto" {
+            return Ok(None);
+        }
+        Ok(Some(choose(&self.problem()?, &Inputs::of(&self.options)?)))
     }
 
     /// The space alone.
@@ -97,6 +119,7 @@ impl Spec {
         note("the seed", self.seed.to_string(), other.seed.to_string());
         note("the list of constraints", json(&self.constraints), json(&other.constraints));
         note_each(&mut note, "option", &self.options, &other.options);
+        note_each(&mut note, "descriptor", &self.descriptors, &other.descriptors);
         let metrics = |spec: &Spec| spec.metrics.iter().map(|m| (m.name.clone(), m.clone())).collect();
         note_each(&mut note, "metric", &metrics(self), &metrics(other));
         let parameters = |spec: &Spec| spec.parameters.iter().map(|p| (p.name.clone(), p.clone())).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::Either;
 use super::condition::{Condition, Number, at_most};
 use super::parse::{Comparison, Fault, Kind, Node};
 use crate::space::{Axis, option_list, whole};
@@ -22,13 +23,22 @@ impl Scope<'_> {
 }
 
 /// The compiled condition and the parameters it mentions.
-pub(super) fn compile(node: &Node, scope: &Scope<'_>) -> Result<(Condition, Vec<usize>), Fault> {
+pub(super) fn condition(node: &Node, scope: &Scope<'_>) -> Result<(Condition, Vec<usize>), Fault> {
     let mut compiler = Compiler { scope, mentioned: Vec::new() };
     let condition = compiler.condition(node)?;
     let mut mentioned = compiler.mentioned;
     mentioned.sort_unstable();
     mentioned.dedup();
     Ok((condition, mentioned))
+}
+
+/// The compiled number or condition.
+pub(super) fn quantity(node: &Node, scope: &Scope<'_>) -> Result<Either, Fault> {
+    let mut compiler = Compiler { scope, mentioned: Vec::new() };
+    match compiler.part(node)? {
+        Part::Condition(condition) => Ok(Either::Condition(condition)),
+        _ => compiler.number(node).map(Either::Number),
+    }
 }
 
 struct Compiler<'a> {

@@ -25,7 +25,7 @@ mod violation;
 use crate::Error;
 
 pub(crate) use compile::Scope;
-use condition::Condition;
+use condition::{Condition, Number};
 pub(crate) use condition::{Truth, View};
 pub(crate) use enclose::{Region, Side, Truths};
 pub(crate) use parse::KEYWORDS;
@@ -42,16 +42,8 @@ impl Expression {
     /// # Errors
     /// [`Error::Expression`] with the column of the fault.
     pub(crate) fn new(text: &str, scope: &Scope<'_>) -> Result<Self, Error> {
-        let compiled = parse::parse(text, &|name| scope.index_of(name).is_some())
-            .and_then(|node| compile::compile(&node, scope));
-        match compiled {
-            Ok((condition, parameters)) => Ok(Self { text: text.to_owned(), condition, parameters }),
-            Err(fault) => Err(Error::Expression {
-                expression: text.to_owned(),
-                column: fault.column,
-                message: fault.message,
-            }),
-        }
+        let (condition, parameters) = read(text, scope, compile::condition)?;
+        Ok(Self { text: text.to_owned(), condition, parameters })
     }
 
     /// As the user wrote it.
@@ -77,4 +69,50 @@ impl Expression {
     pub(crate) fn over(&self, region: &Region<'_>) -> Truths {
         self.condition.over(region)
     }
+}
+
+/// A parsed and type-checked expression whose value is a number; that of a condition is 1 or 0.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantity(Either);
+
+#[derive(Clone, Debug)]
+enum Either {
+    Number(Number),
+    Condition(Condition),
+}
+
+impl Quantity {
+    /// # Errors
+    /// [`Error::Expression`] with the column of the fault.
+    pub(crate) fn new(text: &str, scope: &Scope<'_>) -> Result<Self, Error> {
+        read(text, scope, compile::quantity).map(Self)
+    }
+
+    /// Its value at a point; `None` if a parameter in it does not exist there, or if it is not a
+    /// finite number.
+    pub(crate) fn at(&self, view: View<'_>) -> Option<f64> {
+        match &self.0 {
+            Either::Number(number) => number.at(view).filter(|x| x.is_finite()),
+            Either::Condition(condition) => match condition.at(view) {
+                Truth::True => Some(1.0),
+                Truth::False => Some(0.0),
+                Truth::Absent | Truth::Undefined => None,
+            },
+        }
+    }
+}
+
+/// Parses a text and compiles its tree.
+fn read<T>(
+    text: &str,
+    scope: &Scope<'_>,
+    compile: impl FnOnce(&parse::Node, &Scope<'_>) -> Result<T, parse::Fault>,
+) -> Result<T, Error> {
+    parse::parse(text, &|name| scope.index_of(name).is_some()).and_then(|node| compile(&node, scope)).map_err(
+        |fault| Error::Expression {
+            expression: text.to_owned(),
+            column: fault.column,
+            message: fault.message,
+        },
+    )
 }

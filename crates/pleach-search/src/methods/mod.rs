@@ -1,6 +1,7 @@
 //! The methods: one file each, one line each in [`METHODS`].
 
 mod aging_evolution;
+pub mod auto;
 mod bytes;
 mod cmaes;
 mod grid;
@@ -14,7 +15,7 @@ use crate::{Error, History, Literal, Point, Region};
 
 /// Every method.
 pub const METHODS: &[Entry] =
-    &[random::ENTRY, sobol::ENTRY, grid::ENTRY, aging_evolution::ENTRY, cmaes::ENTRY];
+    &[auto::ENTRY, random::ENTRY, sobol::ENTRY, grid::ENTRY, aging_evolution::ENTRY, cmaes::ENTRY];
 
 /// The options of a method, by name.
 pub type Options = BTreeMap<String, Literal>;

@@ -50,7 +50,8 @@ pub use nasbench201::nats_bench_index;
 use setup::Request;
 pub use setup::Setup;
 
-use crate::{Descriptor, Error, Goal, Outcome, Point, Problem, Seed};
+use crate::descriptor::Features;
+use crate::{Descriptor, Error, Goal, Outcome, Point, Problem, Seed, Space};
 
 /// Every problem.
 pub const PROBLEMS: &[Entry] = &[
@@ -117,6 +118,15 @@ pub fn problem(name: &str) -> Result<&'static Entry, Error> {
         name: name.into(),
         known: PROBLEMS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The features that a registered problem gives its points under a name of its own; `None` if no
+/// problem of that name has any.
+///
+/// # Errors
+/// What is wrong with the name, or with `space`, in words.
+pub(crate) fn features(problem: &str, name: &str, space: &Space) -> Option<Result<Box<Features>, String>> {
+    (problem == nasbench201::ENTRY.name).then(|| nasbench201::features(name, space))
 }
 
 /// What a trial at a point gives, as a function of the point and the number of the trial.

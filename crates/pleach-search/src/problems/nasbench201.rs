@@ -8,7 +8,8 @@ use flate2::read::GzDecoder;
 use super::setup::Request;
 use super::table::{Column, REPLICATE, Table};
 use super::{Entry, TestProblem, cell, function};
-use crate::{Descriptor, Error, Goal, Parameter, Point, Space};
+use crate::descriptor::Features;
+use crate::{Descriptor, Domain, Error, Goal, Parameter, Point, Space};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "nas-bench-201",
@@ -147,10 +148,29 @@ fn build(request: &Request<'_>) -> Result<TestProblem, Error> {
     if !request.flag("descriptors", true)? {
         return Ok(built);
     }
-    let size = move |cell| [params(cell, classes).ln(), flops(cell, classes, area).ln()];
-    let wl = Descriptor::new("wl", &space, |point| cell::label_counts(operations_of(point)));
-    let size = Descriptor::new("size", &space, standardised(size));
+    let wl = Descriptor::read("wl", "nas-bench-201: wl", &space)?;
+    let size = Descriptor::read("size", &format!("nas-bench-201: size {name}"), &space)?;
     Ok(built.described(vec![wl, size]))
+}
+
+/// What [`Descriptor::read`] finds under the name of the problem: `wl`, the labels in the graph of a
+/// cell, and `size DATASET`, logarithms of its weights and multiply-adds.
+pub(super) fn features(what: &str, space: &Space) -> Result<Box<Features>, String> {
+    let cells = |parameter: &Parameter| {
+        parameter.when.is_none()
+            && matches!(&parameter.domain, Domain::Choice { values } if values.len() == OPERATIONS.len())
+    };
+    if space.parameters().len() != EDGES.len() || !space.parameters().iter().all(cells) {
+        return Err("only spaces of six edges with five operations each have such cells".into());
+    }
+    if what == "wl" {
+        return Ok(Box::new(|point| cell::label_counts(operations_of(point))));
+    }
+    let name = what.strip_prefix("size ").map(str::trim);
+    let Some(&DataSet { classes, area, .. }) = DATA_SETS.iter().find(|set| Some(set.name) == name) else {
+        return Err("of a cell, `wl` and `size DATASET` are known".into());
+    };
+    Ok(Box::new(standardised(move |cell| [params(cell, classes).ln(), flops(cell, classes, area).ln()])))
 }
 
 /// The operations of a point.
@@ -198,6 +218,21 @@ mod tests {
             .unwrap()
             .build(&Setup { options: &options, metrics, ..Setup::default() })
             .unwrap()
+    }
+
+    #[test]
+    fn descriptors_are_read_by_name_in_spaces_of_cells() {
+        let built = build_with("cifar10", "mean".into(), &[]);
+        let space = built.problem().space();
+        let names: Vec<_> = built.problem().descriptors().iter().map(Descriptor::source).collect();
+        assert_eq!(names, [Some("nas-bench-201: wl"), Some("nas-bench-201: size cifar10")]);
+        let error =
+            |source: &str, space: &Space| Descriptor::read("d", source, space).unwrap_err().to_string();
+        assert!(error("nas-bench-201: depth", space).contains("`wl` and `size DATASET` are known"));
+        assert!(error("nas-bench-201: size mnist", space).contains("`wl` and `size DATASET` are known"));
+        let wider = EDGES.map(|edge| Parameter::choice(edge, OPERATIONS.into_iter().chain(["conv_5x5"])));
+        let wider = Space::new(wider.to_vec(), &[]).unwrap();
+        assert!(error("nas-bench-201: wl", &wider).contains("five operations"));
     }
 
     fn point(problem: &TestProblem, key: &str) -> Point {

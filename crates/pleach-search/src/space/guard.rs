@@ -9,7 +9,6 @@ use std::collections::BinaryHeap;
 use super::region::{Frame, Part};
 use super::repair::repair;
 use super::{Inner, Point};
-use crate::expression::View;
 use crate::{Error, Rng, Seed};
 
 /// Draws that tell how much of the space is inside.
@@ -62,7 +61,7 @@ impl Guard {
         let mut inside = Vec::new();
         for _ in 0..EXAMINED {
             let point = inner.draw(&mut rng);
-            let view = View { values: &point.values, active: point.active.as_deref() };
+            let view = point.view();
             let mut all = true;
             for (count, constraint) in kept.iter_mut().zip(&inner.constraints) {
                 let holds = constraint.truth(view).is_kept();

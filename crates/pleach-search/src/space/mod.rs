@@ -18,7 +18,7 @@ mod unit;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::expression::{Expression, KEYWORDS, Scope, Truth, View};
+use crate::expression::{Expression, KEYWORDS, Quantity, Scope, Truth, View};
 use crate::{Error, Literal, Rng, Value};
 use guard::Guard;
 
@@ -192,6 +192,15 @@ impl Space {
         self.inner.broken(point).map(Expression::text)
     }
 
+    /// A number that follows from the parameters, such as `width * depth`.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] with the column of the fault.
+    pub(crate) fn quantity(&self, text: &str) -> Result<Quantity, Error> {
+        let Inner { parameters, axes, by_name, .. } = &*self.inner;
+        Quantity::new(text, &Scope { parameters, axes, by_name })
+    }
+
     /// Number of combinations of values, whether or not they keep the constraints: an upper bound
     /// on the number of distinct points. `None` if it is infinite or above 2⁶³.
     pub fn cardinality(&self) -> Option<u64> {
@@ -250,8 +259,7 @@ impl Inner {
     fn broken(&self, point: &Point) -> Option<&Expression> {
         #[cfg(test)]
         MEMBERSHIP_TESTS.set(MEMBERSHIP_TESTS.get() + 1);
-        let view = View { values: &point.values, active: point.active.as_deref() };
-        self.constraints.iter().find(|constraint| !constraint.truth(view).is_kept())
+        self.constraints.iter().find(|constraint| !constraint.truth(point.view()).is_kept())
     }
 }
 

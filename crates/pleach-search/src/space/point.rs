@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::Value;
+use crate::expression::View;
 
 /// The identity of a point: equal for two points iff their active values are equal.
 ///
@@ -31,6 +32,11 @@ impl Point {
     /// Whether parameter `index` exists at this point.
     pub fn is_active(&self, index: usize) -> bool {
         self.active.as_ref().is_none_or(|active| active[index])
+    }
+
+    /// The point as expressions see it.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { values: &self.values, active: self.active.as_deref() }
     }
 
     /// A hash of (index, value) of every active parameter. Two points that differ share one with

@@ -4,7 +4,6 @@ use super::region::Frame;
 use super::sample::reflect;
 use super::{Inner, Point};
 use crate::Rng;
-use crate::expression::View;
 
 /// Points examined on the way of one point to the inside.
 const MOVES: usize = 4000;
@@ -37,6 +36,6 @@ pub(super) fn repair(inner: &Inner, frame: &Frame, point: Point, rng: &mut Rng) 
 }
 
 fn violation(inner: &Inner, point: &Point) -> f64 {
-    let view = View { values: &point.values, active: point.active.as_deref() };
+    let view = point.view();
     inner.constraints.iter().map(|constraint| constraint.violation(view)).sum()
 }

@@ -141,6 +141,27 @@ fn specs_are_compared_and_spaces_grow() {
 }
 
 #[test]
+fn descriptors_are_stored_with_a_study() {
+    let (_folder, path) = file();
+    let descriptors = [("area".to_owned(), "x * y".to_owned())].into();
+    let described = pleach_study::Spec { descriptors, ..spec("random") };
+    let study = create(&path, &described);
+    assert_eq!(study.spec().unwrap(), described);
+    assert_eq!(described.search().unwrap().history().problem().descriptors()[0].name(), "area");
+    run(&study, 5);
+    let mut wider = described.parameters.clone();
+    wider[2] = Parameter::int("k", 1, 80);
+    study.edit_space(wider).unwrap();
+    run(&study, 10);
+    study.close().unwrap();
+    let error = Study::create(&path, &spec("random"), &StoreOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("descriptor area was \"x * y\" and is now not there"), "{error}");
+    let wrong = [("area".to_owned(), "x * z".to_owned())].into();
+    let error = pleach_study::Spec { descriptors: wrong, ..described }.search().unwrap_err();
+    assert!(error.to_string().contains("no parameter is called z"), "{error}");
+}
+
+#[test]
 fn a_file_holds_several_studies() {
     let (_folder, path) = file();
     let one = create(&path, &spec("random"));

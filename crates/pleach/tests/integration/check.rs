@@ -104,6 +104,21 @@ fn faults_of_the_space_are_placed() {
 }
 
 #[test]
+fn faults_of_descriptors_are_placed() {
+    let fault = |text: &str, message: &str| {
+        let descriptors = format!("[descriptors]\nsize = \"{text}\"\n[search]");
+        self::fault("[search]", &descriptors, 20, message);
+    };
+    fault("width * dept", "no parameter is called dept");
+    fault("width *", "expected a value");
+    fault("opt", "expected a number; the options of opt are sgd, adamw");
+    fault("nas-bench-201: wl", "six edges with five operations");
+    let text = Bench::with(&GOOD.replace("[search]", "[descriptors]\nsize = \"width * depth\"\n[search]"))
+        .ok(&["check", "e.toml"]);
+    assert!(text.contains("descriptor size: width * depth"), "{text}");
+}
+
+#[test]
 fn faults_of_search_and_trial_are_placed() {
     fault("\"random\"", "\"randon\"", 20, "did you mean random?");
     fault("replicates = 2", "replicates = 0", 22, "option replicates");

@@ -92,12 +92,69 @@ fn show_and_logs_tell_of_one_trial() {
     let ran = bench.pleach(&["show", "e.toml", "77"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("no trial 77") && ran.stderr.contains("pleach ls"), "{ran:?}");
-    assert_eq!(bench.pleach(&["show", "e.toml"]).code, 2);
     assert_eq!(bench.pleach(&["show", "e.toml", "-1"]).code, 2);
 
     let builtin = Bench::with(BRANIN);
     builtin.ok(&["run", "e.toml"]);
     assert!(builtin.pleach(&["logs", "0"]).stderr.contains("no logs"));
+}
+
+/// A file that leaves the method to Pleach.
+const AUTO: &str = r#"
+pleach = 1
+name = "auto"
+[problem]
+name = "nas-bench-201"
+[descriptors]
+convolutions = "edge_0_3 == 'conv_3x3'"
+[limits]
+trials = 20
+"#;
+
+#[test]
+fn show_says_why_a_study_has_its_method() {
+    let bench = Bench::with(AUTO);
+    bench.ok(&["run", "e.toml"]);
+    let choice = |bench: &Bench, verb: &str| {
+        let json = bench.json(&[verb, "e.toml", "--json"]);
+        assert_eq!(json["method"], "auto");
+        json["choice"].clone()
+    };
+    let shown = choice(&bench, "show");
+    assert_eq!(keys(&shown), ["method", "options", "rule", "inputs", "alternatives"]);
+    assert_eq!(
+        (&shown["inputs"]["points"], &shown["inputs"]["budget"]),
+        (&"15625".into(), &"20 trials".into())
+    );
+    let others = shown["alternatives"].as_array().unwrap();
+    assert!(!others.is_empty() && others.iter().all(|other| keys(other) == ["method", "why_not"]));
+    assert_eq!(choice(&bench, "check"), shown);
+    let study = bench.json(&["show", "e.toml", "--json"]);
+    assert_eq!(keys(&study), ["study", "method", "options", "seed", "descriptors", "choice", "counts"]);
+    assert_eq!(keys(&study["descriptors"]), ["convolutions", "size", "wl"]);
+    for verb in ["show", "check"] {
+        let text = bench.ok(&[verb, "e.toml"]);
+        let rule =
+            format!("auto is {}: {}", shown["method"].as_str().unwrap(), shown["rule"].as_str().unwrap());
+        for part in [rule.as_str(), "rather than", "method     auto, seed 0, budget 20, parallel 1"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+
+    // More trials than it was made for leave the choice as it is, and the study goes on.
+    bench.write("e.toml", &AUTO.replace("trials = 20", "trials = 25"));
+    bench.ok(&["run", "e.toml", "--workers", "3"]);
+    assert_eq!(bench.json(&["show", "--json"])["counts"]["done"], 25);
+    assert_eq!((choice(&bench, "show"), choice(&bench, "check")), (shown.clone(), shown));
+    assert_eq!(bench.json(&["show", "--json"])["options"]["budget"], 20);
+
+    // A study of a method that was named goes on with it where the file names none any more.
+    let bench = Bench::with(BRANIN);
+    bench.ok(&["run", "e.toml"]);
+    bench.write("e.toml", &BRANIN.replace("method = \"random\"", ""));
+    bench.ok(&["run", "e.toml", "--trials", "35"]);
+    let json = bench.json(&["show", "--json"]);
+    assert_eq!((&json["method"], &json["choice"]), (&"random".into(), &Json::Null));
 }
 
 #[test]

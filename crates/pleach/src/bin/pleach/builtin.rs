@@ -43,6 +43,13 @@ impl Builtin {
         self.problem.problem().space().constraints().map(str::to_owned).collect()
     }
 
+    /// What is known of its points before an evaluation, by name, as a study stores it.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (String, String)> {
+        let descriptors = self.problem.problem().descriptors().iter();
+        descriptors
+            .filter_map(|descriptor| Some((descriptor.name().to_owned(), descriptor.source()?.to_owned())))
+    }
+
     pub(crate) fn metrics(&self) -> &[Metric] {
         self.problem.problem().metrics()
     }

@@ -6,6 +6,7 @@
 mod answer;
 mod argparse;
 mod builtin;
+mod choice;
 mod cli;
 mod experiment;
 mod fault;

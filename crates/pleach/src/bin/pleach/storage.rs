@@ -6,7 +6,7 @@ use clap::Args;
 use pleach_study::{Durability, Lease, Reader, Spec, StoreOptions, Study};
 
 use crate::builtin::Builtin;
-use crate::experiment::{Experiment, Work};
+use crate::experiment::{Experiment, Work, stored};
 use crate::fault::Fault;
 
 /// Options that pick a study; [`Where::find`] says how.
@@ -80,7 +80,8 @@ impl Target {
             None => Ok(Study::open(&self.path, self.name.as_deref(), &options)?),
             Some(experiment) => {
                 let name = self.name.clone().unwrap_or_else(|| experiment.spec.name.clone());
-                let spec = Spec { name, ..experiment.spec.clone() };
+                let stored = stored(&self.path, &name);
+                let spec = Spec { name, ..experiment.spec_over(stored.as_ref()) };
                 Study::create(&self.path, &spec, &options).map_err(|error| match error {
                     pleach_study::Error::Search(error) => experiment.explain(&error),
                     other => other.into(),

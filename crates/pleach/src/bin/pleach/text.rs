@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pleach_search::{Goal, Literal, Metric};
-use pleach_study::{BestTrial, ReportRecord, TrialRecord};
+use pleach_study::{BestTrial, Progress, ReportRecord, TrialRecord};
 use serde_json::{Map, Value as Json, json};
 
 /// A number in at most six significant digits.
@@ -113,6 +113,12 @@ pub(crate) fn json_params(params: &[(String, Literal)]) -> Json {
 /// Named numbers as a JSON object, in their order.
 pub(crate) fn json_metrics<'a>(metrics: impl IntoIterator<Item = (&'a String, &'a f64)>) -> Json {
     metrics.into_iter().map(|(name, value)| (name.clone(), json_number(*value))).collect::<Map<_, _>>().into()
+}
+
+/// How many trials are in each state, as JSON.
+pub(crate) fn json_counts(progress: &Progress) -> Json {
+    let counts = progress.counts.iter().map(|(state, count)| (state.name().to_owned(), json!(count)));
+    counts.collect::<Map<_, _>>().into()
 }
 
 /// The best point as JSON.

@@ -109,6 +109,9 @@ fn expression_at(source: &Source, expression: &str, column: usize) -> Option<Ran
     if let Some(index) = known {
         return place(&["constraints", "known", &index.to_string()]);
     }
+    if let Some((name, _)) = file.descriptors.0.iter().find(|(_, text)| text == expression) {
+        return place(&["descriptors", name]);
+    }
     let (name, _) = file.space.0.iter().find(|(_, definition)| match definition {
         super::raw::Domains::Table(table) => table.when.as_deref() == Some(expression),
         super::raw::Domains::Sugar(_) => false,

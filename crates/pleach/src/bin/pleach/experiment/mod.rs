@@ -1,9 +1,11 @@
 //! The experiment file: everything about a study that its user decides, in one TOML file.
 
+mod automatic;
 mod explain;
 mod raw;
 mod space;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,8 +19,9 @@ use crate::fault::Fault;
 use crate::source::Source;
 use crate::storage;
 
+pub(crate) use automatic::{AUTO, settle, stored};
 pub(crate) use explain::nearest;
-pub(crate) use space::{Definitions, Metrics, automatic_method, parse_value};
+pub(crate) use space::{Definitions, Metrics, parse_value};
 
 /// The version of the file format that this program reads.
 const VERSION: i64 = 1;
@@ -28,7 +31,7 @@ const VERSION: i64 = 1;
 pub(crate) struct Experiment {
     /// Where it was read from.
     source: Source,
-    /// What is searched, and how.
+    /// What is searched, and how, as written; [`Experiment::spec_over`] completes it.
     pub(crate) spec: Spec,
     /// What a trial does.
     pub(crate) work: Work,
@@ -93,7 +96,7 @@ impl Experiment {
             return Err(Fault::usage("`parallel` must be from 1 to 65535").at(&source, span, ""));
         }
         let (work, parameters, metrics) = work_of(&source, &file, folder)?;
-        let (method, seed, options) = search_of(&source, &file, &parameters)?;
+        let (method, seed, options) = search_of(&source, &file)?;
         let constraints = match &work {
             Work::Command(_) => file.constraints.known.clone(),
             Work::Builtin(builtin) => {
@@ -103,7 +106,13 @@ impl Experiment {
                 constraints
             }
         };
-        let spec = Spec { name: name.into_inner(), parameters, constraints, metrics, method, options, seed };
+        let brought = match &work {
+            Work::Builtin(builtin) => builtin.descriptors().collect(),
+            Work::Command(_) => Vec::new(),
+        };
+        let descriptors = brought.into_iter().chain(file.descriptors.0.iter().cloned()).collect();
+        let name = name.into_inner();
+        let spec = Spec { name, parameters, constraints, descriptors, metrics, method, options, seed };
         let limits = Limits {
             trials: file.limits.trials,
             wall: file.limits.wall,
@@ -139,7 +148,21 @@ impl Experiment {
 
     /// Builds once what a study will build, so that errors show before anything is written.
     fn check_spec(&self) -> Result<(), pleach_search::Error> {
-        self.spec.search().map(|_| ())
+        self.spec_over(None).search().map(|_| ())
+    }
+
+    /// The spec of the study, which is `stored` already or is to be created.
+    pub(crate) fn spec_over(&self, stored: Option<&Spec>) -> Spec {
+        let mut spec = self.spec.clone();
+        let parallel = u64::try_from(self.limits.parallel).ok();
+        settle(&mut spec, stored, self.limits.trials, parallel);
+        if let (Some(stored), Work::Builtin(builtin)) = (stored, &self.work) {
+            // Studies from before the problem had descriptors go on without them.
+            let is_new = |name: &String| !stored.descriptors.contains_key(name);
+            let brought: BTreeMap<String, String> = builtin.descriptors().collect();
+            spec.descriptors.retain(|name, source| brought.get(name) != Some(source) || !is_new(name));
+        }
+        spec
     }
 
     /// The space, which [`Experiment::load`] has built before.
@@ -307,15 +330,11 @@ fn builtin_of(
 }
 
 /// Method, seed and options of `[search]`.
-fn search_of(
-    source: &Source,
-    file: &raw::File,
-    parameters: &[Parameter],
-) -> Result<(String, u64, Options), Fault> {
-    let (mut method, mut seed, mut options) = (None, 0, Options::new());
+fn search_of(source: &Source, file: &raw::File) -> Result<(String, u64, Options), Fault> {
+    let (mut method, mut seed, mut options) = (AUTO.to_owned(), 0, Options::new());
     for (key, value) in &file.search.0 {
         match (key.as_str(), value.get_ref()) {
-            ("method", Literal::Text(name)) => method = Some(name.clone()).filter(|name| name != "auto"),
+            ("method", Literal::Text(name)) => method.clone_from(name),
             ("method", _) => {
                 return Err(Fault::usage("the name of a method is a text").at(source, value.span(), ""));
             }
@@ -328,5 +347,5 @@ fn search_of(
             }
         }
     }
-    Ok((method.unwrap_or_else(|| automatic_method(parameters).to_owned()), seed, options))
+    Ok((method, seed, options))
 }

@@ -25,6 +25,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) constraints: Constraints,
     #[serde(default)]
+    pub(super) descriptors: Entries<String>,
+    #[serde(default)]
     pub(super) search: Entries<Spanned<Literal>>,
     pub(super) trial: Option<Trial>,
     pub(super) problem: Option<Entries<Spanned<Literal>>>,

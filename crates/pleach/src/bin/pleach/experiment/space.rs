@@ -86,15 +86,6 @@ impl Metrics {
     }
 }
 
-/// The method that a file gets that names none: CMA-ES where every parameter is a number that
-/// always exists, aging evolution elsewhere.
-pub(crate) fn automatic_method(parameters: &[Parameter]) -> &'static str {
-    let number = |parameter: &Parameter| {
-        parameter.when.is_none() && matches!(parameter.domain, Domain::Float { .. } | Domain::Int { .. })
-    };
-    if parameters.iter().all(number) { "cmaes" } else { "aging-evolution" }
-}
-
 /// Reads a value of a parameter from a command line or a CSV cell.
 pub(crate) fn parse_value(parameter: &Parameter, text: &str) -> Result<Literal, String> {
     let name = &parameter.name;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pleach_search::{Domain, Literal, Parameter, Seed, Space};
-use pleach_study::Reader;
 use pleach_study::command::Job;
+use pleach_study::{Reader, Spec};
 use serde_json::json;
 
-use crate::experiment::{Experiment, Work};
+use crate::choice;
+use crate::experiment::{Experiment, Work, stored};
 use crate::fault::{Exit, Fault};
 use crate::text;
 use crate::units::{show_duration, show_size};
@@ -22,7 +23,7 @@ pub(crate) struct Check {
     /// How many points of the space to show
     #[arg(short = 'k', long, value_name = "K", default_value_t = 3)]
     samples: usize,
-    /// Print JSON: {"name", "parameters", "points", "admitted", "method", "storage", "samples"}
+    /// Print JSON: {"name", "parameters", "points", "admitted", "method", "choice", "storage", "samples"}
     #[arg(long)]
     json: bool,
 }
@@ -55,6 +56,10 @@ impl Check {
             samples.push((params, argv));
         }
         let admitted = admitted(&space, seed);
+        let stored = stored(&experiment.storage, &experiment.spec.name);
+        let spec = experiment.spec_over(stored.as_ref());
+        // What the study began with is what its method was chosen for.
+        let choice = stored.as_ref().unwrap_or(&spec).choice().map_err(|error| experiment.explain(&error))?;
         if self.json {
             let samples: Vec<_> = samples
                 .iter()
@@ -65,7 +70,8 @@ impl Check {
                 "parameters": space.parameters().len(),
                 "points": space.cardinality(),
                 "admitted": admitted,
-                "method": experiment.spec.method,
+                "method": spec.method,
+                "choice": choice::json(choice.as_ref()),
                 "storage": experiment.storage,
                 "samples": samples,
             });
@@ -73,7 +79,11 @@ impl Check {
             return Ok(Exit::Done);
         }
         writeln!(out, "{} is in order: study {}", self.file.display(), experiment.spec.name)?;
-        describe(out, &experiment, &space, admitted)?;
+        describe(out, &experiment, &spec, &space, admitted)?;
+        if let Some(choice) = &choice {
+            writeln!(out)?;
+            choice::print(out, choice)?;
+        }
         if !samples.is_empty() {
             writeln!(out, "\nsamples (no trial is run)")?;
         }
@@ -102,10 +112,10 @@ fn admitted(space: &Space, seed: Seed) -> Option<f64> {
 fn describe(
     out: &mut dyn Write,
     experiment: &Experiment,
+    spec: &Spec,
     space: &Space,
     admitted: Option<f64>,
 ) -> Result<(), Fault> {
-    let spec = &experiment.spec;
     let mut line = |what: &str, text: String| writeln!(out, "{what:<11}{text}");
     for metric in &spec.metrics {
         let goal = text::limit(metric).unwrap_or_else(|| {
@@ -131,10 +141,10 @@ fn describe(
         let (noun, them) = if known == 1 { ("constraint", "it") } else { ("constraints", "them") };
         line("known", format!("{known} {noun}; {share} of random draws keep {them}"))?;
     }
-    let options = spec.options.iter().map(|(name, value)| format!("{name} {value}"));
-    let parts: Vec<String> =
-        [spec.method.clone(), format!("seed {}", spec.seed)].into_iter().chain(options).collect();
-    line("method", parts.join(", "))?;
+    for (name, source) in &spec.descriptors {
+        line("descriptor", format!("{name}: {source}"))?;
+    }
+    line("method", choice::method(spec))?;
     match &experiment.work {
         Work::Builtin(builtin) => line("trial", format!("the built-in problem {}", builtin.name()))?,
         Work::Command(command) => {

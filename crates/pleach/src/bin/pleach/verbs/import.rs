@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use pleach_search::{FailureClass, Goal, Literal, Metric};
 use pleach_study::{Evaluation, ImportRow, Lease, Spec, State, StoreOptions, Study, Tell};
 
-use crate::experiment::{automatic_method, parse_value};
+use crate::experiment::{AUTO, parse_value, settle, stored};
 use crate::fault::{Exit, Fault};
 use crate::optuna::{self, OptunaEnd, OptunaStudy};
 use crate::storage::Where;
@@ -163,7 +163,9 @@ impl Optuna {
         let study = if target.experiment.is_some() {
             target.open(Lease::Process)?
         } else {
-            let spec = spec_of(&found, target.name.as_deref());
+            let mut spec = spec_of(&found, target.name.as_deref());
+            let stored = stored(&target.path, &spec.name);
+            settle(&mut spec, stored.as_ref(), None, None);
             if spec.parameters.is_empty() {
                 return Err(Fault::failed(format!(
                     "no trial of {} has parameters, so its space is not known",
@@ -194,7 +196,7 @@ fn spec_of(found: &OptunaStudy, name: Option<&str>) -> Spec {
     Spec {
         parameters: found.parameters.clone(),
         metrics: vec![Metric::objective("value", found.goal)],
-        method: automatic_method(&found.parameters).to_owned(),
+        method: AUTO.to_owned(),
         ..Spec::new(name.unwrap_or(&found.name), 0)
     }
 }

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pleach_study::{Filter, Spec, State, TrialRecord};
+use pleach_study::{Filter, Reader, Spec, State, TrialRecord};
 use serde_json::json;
 
 use crate::answer;
+use crate::choice;
 use crate::fault::{Exit, Fault};
 use crate::storage::{self, Where};
 use crate::text;
@@ -106,16 +107,17 @@ fn row(trial: &TrialRecord, metrics: &[&str]) -> Vec<String> {
     [trial.number.to_string(), state].into_iter().chain(values).chain([text::line(&trial.params)]).collect()
 }
 
-/// Show everything about one trial
+/// Show everything about one trial, or how a study searches
 #[derive(Args, Debug)]
-#[command(override_usage = "pleach show [OPTIONS] [FILE] <NUMBER>")]
+#[command(override_usage = "pleach show [OPTIONS] [FILE] [NUMBER]")]
 pub(crate) struct Show {
-    /// [FILE] NUMBER: an experiment or study file, if needed, and the trial
-    #[arg(required = true, num_args = 1..=2)]
+    /// [FILE] [NUMBER]: an experiment or study file, if needed, and the trial; without it, the study
+    #[arg(num_args = 0..=2)]
     args: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Print JSON: the fields of the trial, and "reports"
+    /// Print JSON: the fields of the trial, and "reports"; of a study {"study", "method", "options",
+    /// "seed", "descriptors", "choice", "counts"}
     #[arg(long)]
     json: bool,
 }
@@ -123,10 +125,13 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<Exit, Fault> {
         let (file, rest) = storage::split(&self.args);
-        let number = storage::one_number(rest)?;
-        let (reader, Spec { name, .. }) = self.place.find(file)?.reader()?;
-        let trial = reader.trial(Some(&name), number)?;
-        let reports = reader.reports(Some(&name), number)?;
+        let (reader, spec) = self.place.find(file)?.reader()?;
+        if rest.is_empty() {
+            return self.study(out, &reader, &spec);
+        }
+        let (name, number) = (&spec.name, storage::one_number(rest)?);
+        let trial = reader.trial(Some(name), number)?;
+        let reports = reader.reports(Some(name), number)?;
         if self.json {
             let mut json = text::json_trial(&trial);
             json["reports"] = reports.iter().map(text::json_report).collect();
@@ -157,6 +162,37 @@ impl Show {
                 .map(|(name, value)| format!("{name} = {}", text::number(*value)))
                 .collect();
             writeln!(out, "  step {:<8}{}", report.step, metrics.join("  "))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// How a study searches.
+    fn study(&self, out: &mut dyn Write, reader: &Reader, spec: &Spec) -> Result<Exit, Fault> {
+        let name = &spec.name;
+        let choice = reader.first_spec(Some(name))?.choice()?;
+        let progress = reader.progress(Some(name))?;
+        let options: Vec<_> =
+            spec.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        if self.json {
+            let json = json!({
+                "study": name,
+                "method": spec.method,
+                "options": text::json_params(&options),
+                "seed": spec.seed,
+                "descriptors": spec.descriptors,
+                "choice": choice::json(choice.as_ref()),
+                "counts": text::json_counts(&progress),
+            });
+            writeln!(out, "{json}")?;
+            return Ok(Exit::Done);
+        }
+        writeln!(out, "study {name}: {}", answer::counts(&progress))?;
+        writeln!(out, "{:<11}{}", "method", choice::method(spec))?;
+        for (name, source) in &spec.descriptors {
+            writeln!(out, "{:<11}{name}: {source}", "descriptor")?;
+        }
+        if let Some(choice) = &choice {
+            choice::print(out, choice)?;
         }
         Ok(Exit::Done)
     }

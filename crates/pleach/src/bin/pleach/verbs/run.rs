@@ -57,7 +57,10 @@ const LOOK: Duration = Duration::from_millis(200);
 
 impl Run {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<Exit, Fault> {
-        let target = self.place.find(Some(&self.file))?;
+        let mut target = self.place.find(Some(&self.file))?;
+        if let Some(experiment) = &mut target.experiment {
+            self.take_the_place_of(&mut experiment.limits);
+        }
         let Some(experiment) = &target.experiment else {
             return Err(Fault::usage(format!("{} is not an experiment file", self.file.display()))
                 .help("run takes a .toml file; `pleach init` writes one"));
@@ -73,15 +76,10 @@ impl Run {
         study.close()?;
 
         if self.json {
-            let counts: serde_json::Map<_, _> = progress
-                .counts
-                .iter()
-                .map(|(state, count)| (state.name().to_owned(), (*count).into()))
-                .collect();
             let json = serde_json::json!({
                 "study": spec.name,
                 "best": crate::text::json_best(progress.best.as_ref()),
-                "counts": counts,
+                "counts": crate::text::json_counts(&progress),
                 "finish": finish_name(summary.finish),
                 "seconds": summary.elapsed.as_secs_f64(),
             });
@@ -98,13 +96,20 @@ impl Run {
         })
     }
 
+    /// The limits of this command line come before those of the file.
+    fn take_the_place_of(&self, limits: &mut Limits) {
+        limits.trials = self.trials.or(limits.trials);
+        limits.parallel = self.workers.map_or(limits.parallel, usize::from);
+        limits.wall = self.wall.or(limits.wall);
+    }
+
     /// Runs the workers and shows how they get on.
     fn evaluate(&self, study: &Study, experiment: &Experiment, stop: &Stop) -> Result<Summary, Fault> {
         let Limits { trials, wall, parallel, max_failures } = experiment.limits;
         let options = RunOptions {
-            workers: self.workers.map_or(parallel, usize::from),
-            trials: self.trials.or(trials),
-            wall: self.wall.or(wall),
+            workers: parallel,
+            trials,
+            wall,
             max_failures,
             stop: stop.clone(),
             ..RunOptions::default()

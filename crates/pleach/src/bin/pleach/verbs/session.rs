@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::Status;
-use crate::experiment::{Definitions, Metrics, automatic_method};
+use crate::experiment::{AUTO, Definitions, Metrics, settle, stored};
 use crate::fault::{Exit, Fault};
 use crate::text;
 
@@ -84,6 +84,8 @@ struct Create {
     name: Option<String>,
     #[serde(default)]
     constraints: Vec<String>,
+    #[serde(default)]
+    descriptors: BTreeMap<String, String>,
     method: Option<String>,
     #[serde(default)]
     options: Options,
@@ -169,14 +171,11 @@ impl State {
             "progress" => {
                 let Nothing {} = read(fields)?;
                 let progress = self.study()?.progress().map_err(say)?;
-                let counts: Map<_, _> = progress
-                    .counts
-                    .iter()
-                    .map(|(state, count)| (state.name().to_owned(), json!(count)))
-                    .collect();
-                Ok(
-                    json!({ "counts": counts, "trials": progress.trials, "best": text::json_best(progress.best.as_ref()) }),
-                )
+                Ok(json!({
+                    "counts": text::json_counts(&progress),
+                    "trials": progress.trials,
+                    "best": text::json_best(progress.best.as_ref()),
+                }))
             }
             "close" => {
                 let Nothing {} = read(fields)?;
@@ -205,16 +204,18 @@ impl State {
         let stem = || {
             create.path.file_stem().map_or_else(|| "study".into(), |stem| stem.to_string_lossy().into_owned())
         };
-        let method = create.method.filter(|name| name != "auto");
-        let spec = Spec {
+        let mut spec = Spec {
             name: create.name.unwrap_or_else(stem),
             constraints: create.constraints,
+            descriptors: create.descriptors,
             metrics: create.objectives.metrics().map_err(|wrong| wrong.to_string())?,
-            method: method.unwrap_or_else(|| automatic_method(&parameters).to_owned()),
+            method: create.method.unwrap_or_else(|| AUTO.to_owned()),
             options: create.options,
             seed: create.seed,
             parameters,
         };
+        let stored = stored(&create.path, &spec.name);
+        settle(&mut spec, stored.as_ref(), None, None);
         let study = Study::create(&create.path, &spec, &store_options()).map_err(say)?;
         self.opened(study)
     }

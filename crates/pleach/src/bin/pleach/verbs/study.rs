@@ -56,16 +56,11 @@ impl Ls {
         for info in reader.studies()? {
             let progress = reader.progress(Some(&info.name))?;
             if self.json {
-                let counts: serde_json::Map<_, _> = progress
-                    .counts
-                    .iter()
-                    .map(|(state, count)| (state.name().to_owned(), json!(count)))
-                    .collect();
                 let json = json!({
                     "name": info.name,
                     "method": info.method,
                     "trials": info.trials,
-                    "counts": counts,
+                    "counts": text::json_counts(&progress),
                     "best": text::json_best(progress.best.as_ref()),
                     "created_ms": info.created_ms,
                 });

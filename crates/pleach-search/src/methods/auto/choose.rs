@@ -1,0 +1,251 @@
+//! Which method suits a problem.
+
+use serde::Serialize;
+
+use crate::layout::{Block, Layout};
+use crate::{Options, Problem};
+
+/// What the choice of a method takes into account beside the problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    /// Trials that the study is going to have, if that is known.
+    pub budget: Option<u64>,
+    /// Trials at once.
+    pub parallel: u64,
+    /// Whether two evaluations of a point differ.
+    pub noisy: bool,
+}
+
+impl Default for Inputs {
+    /// Nothing is known: one trial at a time, without noise.
+    fn default() -> Self {
+        Self { budget: None, parallel: 1, noisy: false }
+    }
+}
+
+/// A method with the reason for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// The registered name of the method.
+    pub method: &'static str,
+    /// Its options, where they are not the defaults.
+    pub options: Options,
+    /// Why it was chosen, in one sentence.
+    pub rule: String,
+    /// What was taken into account, in words.
+    pub inputs: Vec<(&'static str, String)>,
+    /// What was not chosen, in the order of preference.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A method that was not chosen.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// Its registered name.
+    pub method: &'static str,
+    /// Why not, in one sentence.
+    pub why_not: String,
+}
+
+/// The method for a problem: the first of a list of candidates that suits it.
+///
+/// The same problem and inputs give the same choice.
+#[expect(clippy::missing_panics_doc, reason = "the last candidate suits every problem")]
+pub fn choose(problem: &Problem, inputs: &Inputs) -> Choice {
+    let facts = Facts::new(problem, inputs);
+    let mut chosen: Option<(&'static str, String)> = None;
+    let mut alternatives = Vec::new();
+    for candidate in CANDIDATES {
+        match ((candidate.judge)(&facts), &chosen) {
+            (Ok(rule), None) => chosen = Some((candidate.method, rule)),
+            (Ok(_), Some((method, _))) => alternatives.push(Alternative {
+                method: candidate.method,
+                why_not: format!("it suits too, but {method} needs fewer trials here"),
+            }),
+            (Err(why_not), _) => alternatives.push(Alternative { method: candidate.method, why_not }),
+        }
+    }
+    let (method, rule) = chosen.expect("the last candidate suits every problem");
+    Choice { method, options: Options::new(), rule, inputs: facts.in_words(), alternatives }
+}
+
+/// What decides.
+struct Facts {
+    /// Number of combinations, if it is finite.
+    points: Option<u64>,
+    /// Number of coordinates of the unit cube.
+    coordinates: usize,
+    /// Whether every parameter is a number or an ordered option that always exists.
+    numbers: bool,
+    /// Kinds of parameters, in words.
+    kinds: String,
+    known_constraints: usize,
+    limits: usize,
+    inputs: Inputs,
+}
+
+impl Facts {
+    fn new(problem: &Problem, inputs: &Inputs) -> Self {
+        let space = problem.space();
+        let layout = Layout::new(space);
+        let count = |is: fn(&Block) -> bool| layout.blocks().iter().filter(|block| is(block)).count();
+        let kinds = [
+            (count(|block| matches!(block, Block::Number { .. })), "numbers"),
+            (count(|block| matches!(block, Block::Option { .. })), "options"),
+            (count(|block| matches!(block, Block::Permutation { .. })), "permutations"),
+            (space.parameters().iter().filter(|parameter| parameter.when.is_some()).count(), "conditions"),
+        ];
+        let kinds =
+            kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what} {count}"));
+        Self {
+            points: space.cardinality(),
+            coordinates: layout.len(),
+            numbers: layout.is_numeric(),
+            kinds: kinds.collect::<Vec<_>>().join(", "),
+            known_constraints: space.constraints().count(),
+            limits: problem.metrics().len() - 1,
+            inputs: *inputs,
+        }
+    }
+
+    fn in_words(&self) -> Vec<(&'static str, String)> {
+        let Inputs { budget, parallel, noisy } = self.inputs;
+        vec![
+            ("parameters", self.kinds.clone()),
+            ("coordinates", self.coordinates.to_string()),
+            ("points", self.points.map_or("not finite".to_owned(), |points| points.to_string())),
+            ("known constraints", self.known_constraints.to_string()),
+            ("limits on metrics", self.limits.to_string()),
+            ("budget", budget.map_or("unknown".to_owned(), |budget| format!("{budget} trials"))),
+            ("parallel", parallel.to_string()),
+            ("noise", if noisy { "expected" } else { "not expected" }.to_owned()),
+        ]
+    }
+}
+
+/// A method and when it suits.
+struct Candidate {
+    method: &'static str,
+    /// The rule by which it suits, or why it does not.
+    judge: fn(&Facts) -> Result<String, String>,
+}
+
+/// In the order of preference; the last suits every problem.
+const CANDIDATES: &[Candidate] = &[
+    Candidate {
+        method: "cmaes",
+        judge: |facts| {
+            if !facts.numbers {
+                return Err("it takes options and orders for numbers".into());
+            }
+            Ok("every parameter is a number".into())
+        },
+    },
+    Candidate {
+        method: "aging-evolution",
+        judge: |_| Ok("mutations suit every space, any budget and any number of trials at once".into()),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Goal, History, Metric, Parameter, Seed, Space, method};
+
+    fn problem(parameters: Vec<Parameter>) -> Problem {
+        let space = Space::new(parameters, &[]).unwrap();
+        Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap()
+    }
+
+    fn floats(n: usize) -> Vec<Parameter> {
+        (0..n).map(|i| Parameter::float(&format!("x{i}"), 0.0, 1.0)).collect()
+    }
+
+    /// Kinds of spaces, by name.
+    fn parameters(name: &str) -> Vec<Parameter> {
+        let edges =
+            || (0..6).map(|i| Parameter::choice(&format!("e{i}"), ["a", "b", "c", "d", "e"])).collect();
+        let mixed = || vec![Parameter::choice("opt", ["sgd", "adam"]), Parameter::log_float("lr", 1e-5, 1.0)];
+        match name {
+            "numbers-1" => floats(1),
+            "numbers-6" => floats(6),
+            "numbers-20" => floats(20),
+            "numbers-100" => floats(100),
+            "numbers-500" => floats(500),
+            "cells" => edges(),
+            "mixed" => mixed(),
+            "conditional" => {
+                [mixed(), vec![Parameter::float("beta", 0.0, 1.0).when("opt == 'adam'")]].concat()
+            }
+            "order" => vec![Parameter::permutation("order", 20)],
+            "bits" => (0..60).map(|i| Parameter::bool(&format!("b{i}"))).collect(),
+            "one" => vec![Parameter::choice("kind", ["only"])],
+            _ => unreachable!("{name} is not listed"),
+        }
+    }
+
+    fn inputs(budget: u64, parallel: u64) -> Inputs {
+        Inputs { budget: (budget > 0).then_some(budget), parallel, noisy: false }
+    }
+
+    #[test]
+    fn choices_are_pinned() {
+        // Space, budget (0: unknown), trials at once, and the method.
+        let cases: &[(&str, u64, u64, &str)] = &[
+            ("numbers-1", 50, 1, "cmaes"),
+            ("numbers-20", 500, 1, "cmaes"),
+            ("numbers-20", 0, 1, "cmaes"),
+            ("numbers-100", 1000, 1, "cmaes"),
+            ("numbers-500", 5000, 1, "cmaes"),
+            ("cells", 300, 1, "aging-evolution"),
+            ("mixed", 100, 1, "aging-evolution"),
+            ("conditional", 2000, 1, "aging-evolution"),
+            ("order", 1000, 1, "aging-evolution"),
+            ("bits", 300, 1, "aging-evolution"),
+            ("one", 0, 1, "aging-evolution"),
+        ];
+        for &(space, budget, parallel, expected) in cases {
+            let choice = choose(&problem(parameters(space)), &inputs(budget, parallel));
+            assert_eq!(
+                choice.method, expected,
+                "{space}, {budget} trials, {parallel} at once: {}",
+                choice.rule
+            );
+        }
+    }
+
+    #[test]
+    fn every_choice_can_be_built_and_is_explained() {
+        for space in ["numbers-1", "numbers-500", "cells", "conditional", "order", "bits", "one"] {
+            let problem = problem(parameters(space));
+            for (budget, parallel) in [(0, 1), (1, 1), (300, 4), (1_000_000, 1), (1000, 1000)] {
+                let choice = choose(&problem, &inputs(budget, parallel));
+                let history = History::new(problem.clone(), Seed::new(0), 1);
+                let built = method(choice.method).and_then(|entry| entry.build(&history, &choice.options));
+                assert!(built.is_ok(), "{space}: {}", choice.method);
+                let others = choice.alternatives.iter().map(|other| other.method);
+                let all: Vec<_> = others.chain([choice.method]).collect();
+                assert_eq!(all.len(), CANDIDATES.len(), "{space}: every other candidate is an alternative");
+                assert!(
+                    !choice.rule.is_empty()
+                        && choice.alternatives.iter().all(|other| !other.why_not.is_empty())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let error = |name: &str, value: crate::Literal| {
+            let history = History::new(problem(floats(2)), Seed::new(0), 1);
+            match super::super::ENTRY.build(&history, &[(name.to_owned(), value)].into()) {
+                Err(Error::Option { option, .. }) => option,
+                _ => panic!("{name} is taken"),
+            }
+        };
+        assert_eq!(error("budget", 0.into()), "budget");
+        assert_eq!(error("parallel", "many".into()), "parallel");
+        assert_eq!(error("noise", 1.into()), "noise");
+        assert_eq!(error("popsize", 10.into()), "popsize");
+    }
+}
