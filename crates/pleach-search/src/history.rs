@@ -189,6 +189,23 @@ impl History {
         points
     }
 
+    /// The tells after the first `told`, in their order: each trial with the merit that its point had
+    /// right after it.
+    ///
+    /// # Panics
+    /// If there were not as many tells.
+    pub fn tells_after(&self, told: usize) -> Vec<(u64, Merit)> {
+        let tail = &self.told[told..];
+        let place: HashMap<u64, usize> = tail.iter().copied().zip(0..).collect();
+        let merit = |now: usize, number: u64| {
+            let known =
+                |k: &u64| self.trial(*k).outcome.is_some() && place.get(k).is_none_or(|&then| then <= now);
+            let trials: Vec<u64> = self.replicates(number).iter().copied().filter(known).collect();
+            self.joint_merit(&trials)
+        };
+        tail.iter().enumerate().map(|(now, &number)| (number, merit(now, number))).collect()
+    }
+
     /// How often each point that a method proposes is evaluated.
     pub fn evaluations(&self) -> usize {
         self.evaluations

@@ -52,7 +52,7 @@ pub use error::Error;
 pub use history::{Best, History, Origin, Trial};
 pub use methods::{Entry, METHODS, Optimizer, Options, Proposal, auto, method};
 pub use outcome::{FailureClass, Measurement, Merit, Outcome};
-pub use partition::Region;
+pub use partition::{Part, Partition, Region, Step};
 pub use problem::{Goal, Metric, Problem};
 pub use search::{Event, REPLICATES, Search};
 pub use seed::{Rng, Seed};

@@ -1,8 +1,8 @@
 //! The driver: one problem, one method, one seed.
 
 use crate::{
-    Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Point, Problem, Proposal, Region,
-    Seed, Space, Trial, method,
+    Entry, Error, History, Literal, Optimizer, Options, Origin, Outcome, Partition, Point, Problem, Proposal,
+    Region, Seed, Space, Trial, method,
 };
 
 /// The option of every method that asks for several evaluations of each point.
@@ -66,6 +66,11 @@ impl Search {
     /// The registered name of the method.
     pub fn method(&self) -> &'static str {
         self.method
+    }
+
+    /// The partition of the space that the method has learned so far, if it learns one.
+    pub fn partition(&self) -> Option<Partition> {
+        self.optimizer.partition()
     }
 
     /// Hands out `n` new trials and returns their numbers.

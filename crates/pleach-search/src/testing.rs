@@ -440,8 +440,42 @@ mod tests {
     }
 
     #[test]
+    fn la_mcts_conforms() {
+        passes("la-mcts");
+    }
+
+    #[test]
+    #[ignore = "slow: 10 s"]
+    fn la_mcts_with_slice_conforms() {
+        passes("la-mcts+slice");
+    }
+
+    #[test]
+    #[ignore = "slow: 10 s"]
+    fn la_mcts_with_cmaes_conforms() {
+        passes("la-mcts+cmaes");
+    }
+
+    #[test]
+    #[ignore = "slow: 10 s"]
+    fn la_mcts_with_mutation_conforms() {
+        passes("la-mcts+mutation");
+    }
+
+    #[test]
     fn every_method_is_tested_here() {
-        let tested = ["auto", "random", "sobol", "grid", "aging-evolution", "cmaes"];
+        let tested = [
+            "auto",
+            "random",
+            "sobol",
+            "grid",
+            "aging-evolution",
+            "cmaes",
+            "la-mcts",
+            "la-mcts+slice",
+            "la-mcts+cmaes",
+            "la-mcts+mutation",
+        ];
         assert!(crate::METHODS.iter().map(|entry| entry.name).eq(tested), "add its test above");
     }
 }

@@ -32,6 +32,11 @@ impl Writer {
         }
     }
 
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.u64(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
     pub(super) fn merit(&mut self, merit: Merit) {
         let (class, value) = match merit {
             Merit::Feasible(loss) => (0, loss),
@@ -90,6 +95,13 @@ impl<'a> Reader<'a> {
 
     pub(super) fn numbers(&mut self) -> Result<Vec<u64>, Error> {
         (0..self.count()?).map(|_| self.u64()).collect()
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Error> {
+        let count = usize::try_from(self.u64()?).map_err(|_| Error::Snapshot)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Error::Snapshot)?;
+        self.0 = rest;
+        Ok(bytes)
     }
 
     pub(super) fn merit(&mut self) -> Result<Merit, Error> {

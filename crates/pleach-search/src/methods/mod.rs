@@ -5,17 +5,28 @@ pub mod auto;
 mod bytes;
 mod cmaes;
 mod grid;
+mod la_mcts;
 mod options;
 mod random;
 mod sobol;
 
 use std::collections::BTreeMap;
 
-use crate::{Error, History, Literal, Point, Region};
+use crate::{Error, History, Literal, Partition, Point, Region};
 
 /// Every method.
-pub const METHODS: &[Entry] =
-    &[auto::ENTRY, random::ENTRY, sobol::ENTRY, grid::ENTRY, aging_evolution::ENTRY, cmaes::ENTRY];
+pub const METHODS: &[Entry] = &[
+    auto::ENTRY,
+    random::ENTRY,
+    sobol::ENTRY,
+    grid::ENTRY,
+    aging_evolution::ENTRY,
+    cmaes::ENTRY,
+    la_mcts::ENTRY,
+    la_mcts::SLICE,
+    la_mcts::CMAES,
+    la_mcts::MUTATION,
+];
 
 /// The options of a method, by name.
 pub type Options = BTreeMap<String, Literal>;
@@ -72,6 +83,11 @@ pub trait Optimizer: Send {
         Ok(())
     }
 
+    /// The partition of the space that the method has learned, if it learns one.
+    fn partition(&self) -> Option<Partition> {
+        None
+    }
+
     /// The whole state as bytes; empty if it follows from the history alone.
     fn snapshot(&self) -> Vec<u8> {
         Vec::new()
@@ -94,7 +110,7 @@ pub struct Entry {
     pub name: &'static str,
     /// One line about it.
     pub summary: &'static str,
-    /// Its options: name, default, meaning.
+    /// Its options: name, default, meaning. A name that ends in `*` stands for all that begin like it.
     pub options: &'static [(&'static str, &'static str, &'static str)],
     /// Whether outcomes guide it; one that only covers the space need not beat random search.
     pub learns: bool,
@@ -113,7 +129,13 @@ impl Entry {
     /// [`Error::Option`] for an unknown option or a value it cannot take, [`Error::Unsuitable`] if
     /// the method cannot search the space.
     pub fn build(&self, history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
-        if let Some(option) = options.keys().find(|key| self.options.iter().all(|(name, ..)| name != key)) {
+        let is_known = |key: &str| {
+            self.options.iter().any(|(name, ..)| match name.strip_suffix('*') {
+                Some(prefix) => key.starts_with(prefix),
+                None => *name == key,
+            })
+        };
+        if let Some(option) = options.keys().find(|key| !is_known(key)) {
             let known: Vec<&str> =
                 self.options.iter().map(|(name, ..)| *name).chain([crate::REPLICATES]).collect();
             return Err(Error::Option {

@@ -1,11 +1,21 @@
 //! Learned partitions of a space: boundaries between good and bad points, regions, and trees of them.
 
 mod boundary;
+mod coding;
 mod kernel;
+mod label;
+mod policy;
 mod region;
 mod ridge;
+mod split;
 mod svm;
+mod tree;
+mod view;
 
 pub(crate) use boundary::{Boundary, Family};
+pub(crate) use label::Label;
+pub(crate) use policy::Value;
 pub use region::Region;
 pub(crate) use region::Side;
+pub(crate) use tree::{Plan, Tree};
+pub use view::{Part, Partition, Step};

@@ -1,0 +1,194 @@
+//! LA-MCTS: a learned partition that tells another method where to search.
+
+mod design;
+#[cfg(test)]
+mod tests;
+
+use super::bytes::{Reader, Writer};
+use super::options::Given;
+use super::{Entry, Optimizer, Options, Proposal, method};
+use crate::partition::{Family, Label, Partition, Plan, Tree, Value};
+use crate::{Error, History, Origin, Region};
+
+pub(super) const ENTRY: Entry = row(
+    "la-mcts",
+    "learns a tree of regions, and lets cmaes search in the most promising leaf",
+    true,
+    |history, options| build("la-mcts", "cmaes", history, options),
+);
+pub(super) const SLICE: Entry = row(
+    "la-mcts+slice",
+    "learns a tree of regions, and draws uniformly in the most promising leaf",
+    false,
+    |history, options| build("la-mcts+slice", "random", history, options),
+);
+pub(super) const CMAES: Entry = row(
+    "la-mcts+cmaes",
+    "learns a tree of regions, and lets cmaes search in the most promising leaf",
+    false,
+    |history, options| build("la-mcts+cmaes", "cmaes", history, options),
+);
+pub(super) const MUTATION: Entry = row(
+    "la-mcts+mutation",
+    "learns a tree of regions, and mutates good points of the most promising leaf",
+    false,
+    |history, options| build("la-mcts+mutation", "aging-evolution", history, options),
+);
+
+const fn row(name: &'static str, summary: &'static str, deliberates: bool, build: super::Build) -> Entry {
+    Entry { name, summary, options: OPTIONS, learns: true, deliberates, build }
+}
+
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("leaf", "40", "a region with more points is split"),
+    ("cp", "0.02", "how much regions with few visits are favoured; values are ranks from 0 to 1"),
+    ("growth", "1.25", "the tree is built anew when it has so many times the points; 0 for every time"),
+    ("depth", "40", "the most boundaries around a region; 0 for no partition"),
+    ("label", "median", "which points are good: median, two-means (of x and rank) or ridge (predictions)"),
+    ("boundary", "rbf", "what separates good from bad: rbf, cubic, linear (machines) or ridge (regression)"),
+    ("value", "mean", "how good a region is, by the ranks of its points: mean, max or quantile (0.8)"),
+    ("init", "2 n, from 10 to 40", "trials of the first design, a Latin hypercube"),
+    ("features", "false", "whether boundaries are drawn in the features that evaluations measure"),
+    (SOLVER, "the solver's", "any option of the solver, such as solver-popsize of cmaes"),
+];
+
+/// How options of the solver begin.
+const SOLVER: &str = "solver-*";
+
+fn build(
+    name: &'static str,
+    solver: &str,
+    history: &History,
+    options: &Options,
+) -> Result<Box<dyn Optimizer>, Error> {
+    let given = Given { method: name, options };
+    let plan = plan(&given)?;
+    let default_init = (2 * history.space().unit_len()).clamp(10, 40);
+    let init = given.count("init", 1..=100_000)?.unwrap_or(default_init) as u64;
+    let prefix = SOLVER.trim_end_matches('*');
+    let own = |(key, value): (&String, _)| Some((key.strip_prefix(prefix)?.to_owned(), Clone::clone(value)));
+    let solver = method(solver)?.build(history, &options.iter().filter_map(own).collect())?;
+    Ok(Box::new(LaMcts::new(history, plan, init, solver)))
+}
+
+fn plan(given: &Given) -> Result<Plan, Error> {
+    let default = Plan::default();
+    let growth = given.number("growth", 0.0..=1000.0)?.unwrap_or(default.growth);
+    Ok(Plan {
+        measured: given.flag("features", false)?,
+        label: [Label::Median, Label::TwoMeans, Label::Ridge]
+            [given.word("label", &["median", "two-means", "ridge"])?],
+        family: [Family::Rbf, Family::Cubic, Family::LinearSvm, Family::Ridge]
+            [given.word("boundary", &["rbf", "cubic", "linear", "ridge"])?],
+        value: [Value::Mean, Value::Max, Value::Quantile]
+            [given.word("value", &["mean", "max", "quantile"])?],
+        cp: given.number("cp", 0.0..=1000.0)?.unwrap_or(default.cp),
+        leaf: given.count("leaf", 6..=1_000_000)?.unwrap_or(default.leaf),
+        growth,
+        depth: given.count("depth", 0..=1000)?.unwrap_or(default.depth),
+    })
+}
+
+/// Latent action Monte Carlo tree search over a learned partition, with any method in its leaves.
+///
+/// The first trials, and those after a change of the space, are a Latin hypercube. After that the policy goes down the [`Tree`] from the
+/// root to a leaf, and the solver proposes a point in the region of that leaf. Trials are proposed
+/// one at a time, so that those that are pending count as visits for the next one.
+///
+/// The solver learns the outcomes of all trials, and of its own, when they are asked, for which
+/// region that was; those of a design it is not asked for.
+///
+/// # Source
+/// Wang, Fonseca, Tian, *Learning Search Space Partition for Black-box Optimization using Monte
+/// Carlo Tree Search*, `NeurIPS` 2020, arXiv:2007.00708.
+/// Deviations: values are ranks, and the bonus has `ln n` as in `LaNAS`, so that one `Cp` fits all
+/// objectives; children have the points on their side of the boundary; a boundary must hold on
+/// points it was not learned from; the solver proposes inside the region.
+pub(super) struct LaMcts {
+    plan: Plan,
+    tree: Tree,
+    /// Trials of a design.
+    init: u64,
+    /// The first trial of the newest design.
+    since: u64,
+    solver: Box<dyn Optimizer>,
+    /// Trials proposed, and those of them that were asked for a region below the root.
+    asks: u64,
+    asks_below_root: u64,
+}
+
+impl LaMcts {
+    pub(super) fn new(history: &History, plan: Plan, init: u64, solver: Box<dyn Optimizer>) -> Self {
+        let tree = Tree::new(history.space(), plan.clone());
+        Self { plan, tree, init, since: history.next_number(), solver, asks: 0, asks_below_root: 0 }
+    }
+
+    /// The index of a trial in the newest design.
+    fn design(&self, number: u64) -> Option<u64> {
+        number.checked_sub(self.since).filter(|&index| index < self.init)
+    }
+}
+
+const VERSION: u8 = 1;
+
+impl Optimizer for LaMcts {
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
+        if !region.is_whole() {
+            return self.solver.ask(history, region, n);
+        }
+        let number = history.next_number();
+        if let Some(index) = self.design(number) {
+            return Ok(vec![design::point(history, self.since, self.init, index)?.into()]);
+        }
+        self.solver.ask(history, &self.tree.region(), 1)
+    }
+
+    fn asked(&mut self, history: &History, region: &Region, number: u64) {
+        let is_own = matches!(history.trial(number).origin, Origin::Method { .. } | Origin::Fresh);
+        let is_design = is_own && region.is_whole() && self.design(number).is_some();
+        let asked_for = if is_own && region.is_whole() { self.tree.region() } else { region.clone() };
+        if is_own {
+            self.asks += 1;
+            self.asks_below_root += u64::from(!is_design && !asked_for.is_whole());
+        }
+        if !is_design {
+            self.solver.asked(history, &asked_for, number);
+        }
+        self.tree.asked(history, number);
+    }
+
+    fn told(&mut self, history: &History, number: u64) {
+        self.solver.told(history, number);
+        self.tree.told(history, number);
+    }
+
+    fn space_changed(&mut self, history: &History) -> Result<(), Error> {
+        self.since = history.next_number();
+        self.tree.space_changed(history);
+        self.solver.space_changed(history)
+    }
+
+    fn partition(&self) -> Option<Partition> {
+        Some(Partition::new(&self.tree, self.asks, self.asks_below_root))
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let mut out = Writer::new(VERSION);
+        for word in [self.tree.built_at() as u64, self.since, self.asks, self.asks_below_root] {
+            out.u64(word);
+        }
+        out.bytes(&self.solver.snapshot());
+        out.finish()
+    }
+
+    fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
+        let mut from = Reader::new(VERSION, snapshot)?;
+        let built_at = usize::try_from(from.u64()?).map_err(|_| Error::Snapshot)?;
+        self.since = from.u64()?;
+        (self.asks, self.asks_below_root) = (from.u64()?, from.u64()?);
+        self.solver.restore(history, from.bytes()?)?;
+        from.finish()?;
+        self.tree = Tree::restore(self.plan.clone(), history, built_at)?;
+        Ok(())
+    }
+}
