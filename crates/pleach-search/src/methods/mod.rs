@@ -4,6 +4,7 @@ mod aging_evolution;
 pub mod auto;
 mod bytes;
 mod cmaes;
+mod design;
 mod grid;
 mod la_mcts;
 mod options;

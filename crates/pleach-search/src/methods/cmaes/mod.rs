@@ -12,12 +12,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use super::bytes::{Reader, Writer};
+use super::design::latin_hypercube;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
 use crate::{Error, History, Merit, Origin, Outcome, Region};
 use draws::Draws;
 use run::{First, Plan, Restarts, Run};
-use start::{Start, between_best, center, latin_hypercube, random};
+use start::{Start, between_best, center, random};
 use strategy::Sample;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -118,7 +119,7 @@ impl Optimizer for Cmaes {
             .map(|number| {
                 let mut rng = seed.rng(number);
                 let proposal = if number < self.plan.init {
-                    latin_hypercube(history, region, self.plan.init, number)?.into()
+                    latin_hypercube(history, region, self.plan.init, number, 0)?.into()
                 } else if let Some(run) = &run {
                     self.draws.propose(history, region, &run.strategy, run.best(), &batch, &mut rng)?
                 } else {

@@ -1,7 +1,7 @@
 //! Where runs begin.
 
 use crate::linalg::{axpy, squared_distance};
-use crate::{Error, History, Merit, Point, Region, Rng};
+use crate::{History, Merit, Point, Region, Rng};
 
 /// A first mean, the first deviation, and how good the best point behind it is.
 #[derive(Clone, Debug)]
@@ -78,30 +78,4 @@ pub(in crate::methods) fn center(history: &History) -> Option<Vec<f64>> {
 pub(in crate::methods) fn random(history: &History, rng: &mut Rng) -> Vec<f64> {
     let space = history.space();
     history.sample(rng).map_or_else(|_| vec![0.5; space.unit_len()], |point| space.encode(&point))
-}
-
-/// Point `index` of a Latin hypercube of `count` points: in every coordinate, each of `count` equal
-/// slices holds one point (`McKay`, Beckman, Conover, Technometrics 1979).
-///
-/// A point outside of the region is replaced by a random one inside.
-///
-/// # Errors
-/// As [`Region::sample`].
-pub(in crate::methods) fn latin_hypercube(
-    history: &History,
-    region: &Region,
-    count: u64,
-    index: u64,
-) -> Result<Point, Error> {
-    let seed = history.seed().child("latin-hypercube", 0);
-    let (mut slices, mut rng) = (seed.rng(0), seed.rng(1 + index));
-    let mut order: Vec<u64> = (0..count).collect();
-    let mut coordinate = || {
-        slices.shuffle(&mut order);
-        let slice = order[usize::try_from(index).expect("less than count, which is a length")];
-        (slice as f64 + rng.unit()) / count as f64
-    };
-    let x: Vec<f64> = (0..history.space().unit_len()).map(|_| coordinate()).collect();
-    let point = history.space().decode(&x);
-    if region.admits(history, &point) { Ok(point) } else { region.sample(history, &mut rng) }
 }

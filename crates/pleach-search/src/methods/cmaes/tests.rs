@@ -208,7 +208,9 @@ fn half(history: &History, offset: f64, above: bool) -> Region {
     let layout = Arc::new(Layout::new(history.space()));
     let mut weights = vec![0.0; layout.len()];
     weights[0] = 1.0;
-    let side = Side { boundary: Arc::new(Boundary::Linear { weights, offset: -offset }), good: above };
+    // Boundaries see numbers less ½.
+    let boundary = Boundary::Linear { weights, offset: 0.5 - offset };
+    let side = Side { boundary: Arc::new(boundary), good: above };
     let first = |number: &u64| history.space().encode(&history.trial(*number).point)[0];
     let members = history.told().iter().copied().filter(|number| (first(number) > offset) == above);
     Region::part(layout, vec![side], members.collect(), true)

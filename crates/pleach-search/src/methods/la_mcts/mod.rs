@@ -1,14 +1,14 @@
 //! LA-MCTS: a learned partition that tells another method where to search.
 
-mod design;
 #[cfg(test)]
 mod tests;
 
 use super::bytes::{Reader, Writer};
+use super::design::latin_hypercube;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal, method};
 use crate::partition::{Family, Label, Partition, Plan, Tree, Value};
-use crate::{Error, History, Origin, Region};
+use crate::{Error, History, Literal, Origin, Region};
 
 pub(super) const ENTRY: Entry = row(
     "la-mcts",
@@ -67,8 +67,20 @@ fn build(
     let init = given.count("init", 1..=100_000)?.unwrap_or(default_init) as u64;
     let prefix = SOLVER.trim_end_matches('*');
     let own = |(key, value): (&String, _)| Some((key.strip_prefix(prefix)?.to_owned(), Clone::clone(value)));
-    let solver = method(solver)?.build(history, &options.iter().filter_map(own).collect())?;
+    let mut solver_options = serving(solver);
+    solver_options.extend(options.iter().filter_map(own));
+    let solver = method(solver)?.build(history, &solver_options)?;
     Ok(Box::new(LaMcts::new(history, plan, init, solver)))
+}
+
+/// Options of a solver that serves leaves, where they are not its defaults.
+fn serving(solver: &str) -> Options {
+    let options: &[(&str, Literal)] = match solver {
+        // Runs are short, and begin where the leaf is best.
+        "cmaes" => &[("popsize", Literal::Int(8)), ("start", "best".into()), ("restarts", "stall".into())],
+        _ => &[],
+    };
+    options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
 fn plan(given: &Given) -> Result<Plan, Error> {
@@ -138,7 +150,7 @@ impl Optimizer for LaMcts {
         }
         let number = history.next_number();
         if let Some(index) = self.design(number) {
-            return Ok(vec![design::point(history, self.since, self.init, index)?.into()]);
+            return Ok(vec![latin_hypercube(history, region, self.init, index, self.since)?.into()]);
         }
         self.solver.ask(history, &self.tree.region(), 1)
     }
