@@ -96,10 +96,10 @@ impl Triangle {
         self.entries.truncate(self.len * (self.len + 1) / 2);
     }
 
-    /// `A⁻¹ b`.
+    /// `A⁻¹ b`, of as many rows as `b` has.
     pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
-        let mut z = Vec::with_capacity(self.len);
-        for i in 0..self.len {
+        let mut z = Vec::with_capacity(b.len());
+        for i in 0..b.len() {
             let row = self.row(i);
             z.push((b[i] - dot(&row[..i], &z)) / row[i]);
         }

@@ -5,11 +5,13 @@
 //! targets it is a [`Posterior`].
 
 mod acquisition;
+pub(crate) mod field;
 mod fit;
 mod kernel;
 mod lbfgs;
 mod model;
 pub(crate) mod normal;
+pub(crate) mod pool;
 pub(crate) mod targets;
 
 pub(crate) use acquisition::Acquisition;

@@ -5,6 +5,8 @@ pub mod auto;
 mod bytes;
 mod cmaes;
 mod design;
+#[allow(dead_code, reason = "the methods that use it follow")]
+mod finite;
 mod grid;
 mod la_mcts;
 mod options;
