@@ -100,6 +100,9 @@ impl Task {
             search.tell(number, outcome)?;
             run.spent += clock.elapsed();
         }
+        if let Some(partition) = search.partition() {
+            run.more.push((BELOW_ROOT, partition.asks_below_root as f64 / partition.asks as f64));
+        }
         Ok(run)
     }
 
