@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use crate::partition::Family;
 use crate::{
-    Entry, Error, Event, FailureClass, Goal, Key, Measurement, Merit, Metric, Options, Origin, Outcome,
-    Parameter, Point, Problem, REPLICATES, Search, Seed, Space,
+    Entry, Error, Event, FailureClass, Goal, History, Key, Measurement, Merit, Metric, Options, Origin,
+    Outcome, Parameter, Point, Problem, REPLICATES, Region, Search, Seed, Space,
 };
 
 /// Checks a method against everything that the documentation of [`crate::Optimizer`] promises.
@@ -48,6 +49,44 @@ pub fn check(entry: &Entry) -> Vec<&'static str> {
         beats_random(entry);
     }
     left_out
+}
+
+/// A history of `n` told random points of a space whose objective is a function of their coordinates in
+/// the unit cube, smaller for better.
+///
+/// # Panics
+/// If the space has no points to draw.
+pub fn told(space: Space, n: usize, loss: impl Fn(&[f64]) -> f64) -> History {
+    let problem =
+        Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).expect("it has an objective");
+    let mut history = History::new(problem, Seed::new(n as u64), 1);
+    for k in 0..n as u64 {
+        let point = history.sample(&mut Seed::new(n as u64).rng(k)).expect("the space has points");
+        let loss = loss(&history.space().encode(&point));
+        let number = history.push(point, Origin::Enqueued);
+        history.settle(number, measured(vec![loss]));
+    }
+    history
+}
+
+/// The region between boundaries that are learned one after the other from the told points, each from
+/// those on the good side of the boundaries before it; the better half of them is good.
+///
+/// A boundary is `ridge`, `linear`, `cubic` or `rbf`, or `equal` for the option of the best point in
+/// the first parameter that has options.
+///
+/// # Panics
+/// If a boundary is called otherwise.
+pub fn region(history: &History, boundaries: &[&str]) -> Region {
+    let family = |name: &&str| match *name {
+        "ridge" => Some(Family::Ridge),
+        "linear" => Some(Family::LinearSvm),
+        "cubic" => Some(Family::Cubic),
+        "rbf" => Some(Family::Rbf),
+        "equal" => None,
+        _ => panic!("no boundary is called {name}"),
+    };
+    Region::learned(history, &boundaries.iter().map(family).collect::<Vec<_>>())
 }
 
 /// How the objective behaves.

@@ -17,6 +17,7 @@
 mod compile;
 mod condition;
 mod enclose;
+mod linear;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub(crate) use compile::Scope;
 use condition::{Condition, Number};
 pub(crate) use condition::{Truth, View};
 pub(crate) use enclose::{Region, Side, Truths};
+pub(crate) use linear::Halfspace;
 pub(crate) use parse::KEYWORDS;
 
 /// A parsed and type-checked expression over the parameters of one space.
@@ -60,6 +62,13 @@ impl Expression {
     pub(crate) fn truth(&self, view: View<'_>) -> Truth {
         self.condition.at(view)
     }
+
+    /// The half-spaces of which it is the intersection, boundaries aside; `None` if it is no such
+    /// intersection.
+    pub(crate) fn halfspaces(&self) -> Option<Vec<Halfspace>> {
+        self.condition.halfspaces()
+    }
+
     /// How far it is from being kept at a point; 0 if it is kept.
     pub(crate) fn violation(&self, view: View<'_>) -> f64 {
         self.condition.violation(view, false)

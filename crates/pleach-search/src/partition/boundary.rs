@@ -102,6 +102,10 @@ impl Boundary {
     /// Positive on the good side.
     pub(crate) fn decision(&self, layout: &Layout, code: &[f64]) -> f64 {
         match self {
+            Boundary::Linear { weights, offset } if layout.is_numbers() => {
+                let term = |(weight, u): (&f64, &f64)| if u.is_nan() { 0.0 } else { weight * (u - 0.5) };
+                weights.iter().zip(code).map(term).sum::<f64>() + offset
+            }
             Boundary::Linear { weights, offset } => dot(weights, &features(layout, code)) + offset,
             Boundary::Expansion(expansion) => expansion.value(layout, code),
             #[expect(clippy::float_cmp, reason = "options are coded as the exact middles of their cells")]

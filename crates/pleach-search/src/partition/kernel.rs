@@ -36,42 +36,47 @@ pub(crate) enum Kernel {
 /// What linear and polynomial models see of a code: numbers and ranks as they are, less ½; an option
 /// as one coordinate a value, 1 at the own one; zeros for what does not exist.
 pub(super) fn features(layout: &Layout, code: &[f64]) -> Vec<f64> {
-    let centred = |u: f64| if u.is_nan() { 0.0 } else { u - 0.5 };
     let mut features = Vec::with_capacity(features_len(layout));
-    for block in layout.blocks() {
-        match *block {
-            Block::Number { at } => features.push(centred(code[at])),
-            Block::Permutation { at, len } => features.extend(code[at..at + len].iter().map(|u| centred(*u))),
-            Block::Option { at, count } => {
-                let start = features.len();
-                features.resize(start + size(count), 0.0);
-                if let Some(option) = option_of(code[at], count) {
-                    features[start + option] = 1.0;
-                }
+    layout.blocks().iter().for_each(|block| push_features(*block, code, &mut features));
+    features
+}
+
+/// Appends the features of one parameter.
+pub(super) fn push_features(block: Block, code: &[f64], features: &mut Vec<f64>) {
+    let centred = |u: &f64| if u.is_nan() { 0.0 } else { u - 0.5 };
+    match block {
+        Block::Number { .. } | Block::Permutation { .. } => {
+            let (at, len) = block.place();
+            features.extend(code[at..at + len].iter().map(centred));
+        }
+        Block::Option { at, count } => {
+            let start = features.len();
+            features.resize(start + features_of(block), 0.0);
+            if let Some(option) = option_of(code[at], count) {
+                features[start + option] = 1.0;
             }
         }
     }
-    features
 }
 
 /// Number of [`features`].
 pub(super) fn features_len(layout: &Layout) -> usize {
-    let len = |block: &Block| match *block {
+    layout.blocks().iter().map(|block| features_of(*block)).sum()
+}
+
+/// Number of features of one parameter.
+pub(super) fn features_of(block: Block) -> usize {
+    match block {
         Block::Number { .. } => 1,
         Block::Permutation { len, .. } => len,
-        Block::Option { count, .. } => size(count),
-    };
-    layout.blocks().iter().map(len).sum()
+        Block::Option { count, .. } => usize::try_from(count).expect("options are held in memory"),
+    }
 }
 
 /// The option that a coordinate codes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounding down is meant")]
 pub(super) fn option_of(u: f64, count: u64) -> Option<usize> {
     (!u.is_nan()).then(|| ((u * count as f64) as u64).min(count - 1) as usize)
-}
-
-fn size(count: u64) -> usize {
-    usize::try_from(count).expect("options are held in memory")
 }
 
 /// Many vectors, coordinate after coordinate, so that one vector is compared with [`LANES`] at a time.
@@ -143,31 +148,7 @@ impl Kernel {
         start: usize,
     ) -> [f64; LANES] {
         match self {
-            Kernel::Mixed { gamma, theta, lambda } => {
-                let mut exponents = [0.0; LANES];
-                if layout.is_numbers() {
-                    for (j, x) in vector.iter().enumerate() {
-                        let column = columns.lanes(j, start);
-                        for k in 0..LANES {
-                            exponents[k] += (x - column[k]) * (x - column[k]);
-                        }
-                    }
-                    exponents = exponents.map(|exponent| gamma * exponent);
-                } else {
-                    for block in layout.blocks() {
-                        let weight = match block {
-                            Block::Number { .. } => gamma,
-                            Block::Option { .. } => theta,
-                            Block::Permutation { .. } => lambda,
-                        };
-                        let parts = distances(*block, vector, columns, start);
-                        for k in 0..LANES {
-                            exponents[k] += weight * parts[k];
-                        }
-                    }
-                }
-                exponents.map(|exponent| exp(-exponent))
-            }
+            Kernel::Mixed { .. } => self.exponents(layout, vector, columns, start).map(|e| exp(-e)),
             Kernel::Cubic { gamma } => {
                 let mut products = [0.0; LANES];
                 for (j, x) in vector.iter().enumerate() {
@@ -182,6 +163,49 @@ impl Kernel {
                 })
             }
         }
+    }
+
+    /// Its γ.
+    pub(super) fn gamma(self) -> f64 {
+        let (Kernel::Mixed { gamma, .. } | Kernel::Cubic { gamma }) = self;
+        gamma
+    }
+
+    /// The weight of [`distances`] in the exponent; 0 if there is none.
+    pub(super) fn weight(self, block: Block) -> f64 {
+        let Kernel::Mixed { gamma, theta, lambda } = self else { return 0.0 };
+        match block {
+            Block::Number { .. } => gamma,
+            Block::Option { .. } => theta,
+            Block::Permutation { .. } => lambda,
+        }
+    }
+
+    /// The exponents, without sign, of [`Kernel::Mixed`].
+    pub(super) fn exponents(
+        self,
+        layout: &Layout,
+        vector: &[f64],
+        columns: &Columns,
+        start: usize,
+    ) -> [f64; LANES] {
+        let mut exponents = [0.0; LANES];
+        if layout.is_numbers() {
+            for (j, x) in vector.iter().enumerate() {
+                let column = columns.lanes(j, start);
+                for k in 0..LANES {
+                    exponents[k] += (x - column[k]) * (x - column[k]);
+                }
+            }
+            return exponents.map(|exponent| self.gamma() * exponent);
+        }
+        for block in layout.blocks() {
+            let parts = distances(*block, vector, columns, start);
+            for k in 0..LANES {
+                exponents[k] += self.weight(*block) * parts[k];
+            }
+        }
+        exponents
     }
 }
 
@@ -231,7 +255,7 @@ pub(super) fn distances(block: Block, vector: &[f64], columns: &Columns, start: 
     parts
 }
 
-/// `e^x` to 1 unit in the last place for `x ≤ 0` and 0 below −708: the same bits on every machine,
+/// `e^x` to 2 units in the last place for `x ≤ 700`, and 0 below −708: the same bits on every machine,
 /// and made of operations that work on several numbers at once.
 #[inline]
 pub(super) fn exp(x: f64) -> f64 {

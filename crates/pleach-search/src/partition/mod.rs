@@ -2,8 +2,10 @@
 
 mod boundary;
 mod coding;
+mod follow;
 mod kernel;
 mod label;
+mod line;
 mod policy;
 mod region;
 mod ridge;
@@ -11,6 +13,7 @@ mod split;
 mod svm;
 mod tree;
 mod view;
+mod walk;
 
 pub(crate) use boundary::{Boundary, Family};
 pub(crate) use label::Label;

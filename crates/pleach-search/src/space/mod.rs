@@ -5,6 +5,7 @@ mod domain;
 mod edit;
 mod grid;
 mod guard;
+mod linear;
 mod point;
 mod region;
 mod repair;
@@ -24,6 +25,7 @@ use guard::Guard;
 
 pub(crate) use axis::{Axis, option_list, whole};
 pub use domain::{Domain, Parameter};
+pub(crate) use linear::Walls;
 pub use point::{Key, Point};
 pub(crate) use scan::Scan;
 

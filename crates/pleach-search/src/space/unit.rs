@@ -75,6 +75,16 @@ impl Space {
         self.inner.axes[parameter].decode(u)
     }
 
+    /// The coordinate of the value at `u` of a coordinate that is the only one of its parameter: the
+    /// middle of its cell, or `u` itself where there are no cells.
+    pub(crate) fn snap(&self, parameter: usize, u: f64) -> f64 {
+        let axis = &self.inner.axes[parameter];
+        match axis.cells() {
+            Some(_) => axis.encode(&axis.decode(u)),
+            None => clamp_unit(u),
+        }
+    }
+
     /// Where the cell at `u` of a discrete coordinate begins and ends.
     pub(crate) fn unit_cell(&self, coordinate: usize, u: f64) -> (f64, f64) {
         let axis = &self.inner.axes[self.inner.coordinates[coordinate] as usize];
