@@ -479,6 +479,11 @@ mod tests {
     }
 
     #[test]
+    fn gp_cmaes_conforms() {
+        passes("gp-cmaes");
+    }
+
+    #[test]
     fn la_mcts_conforms() {
         passes("la-mcts");
     }
@@ -510,6 +515,7 @@ mod tests {
             "grid",
             "aging-evolution",
             "cmaes",
+            "gp-cmaes",
             "la-mcts",
             "la-mcts+slice",
             "la-mcts+cmaes",

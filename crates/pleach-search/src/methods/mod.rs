@@ -7,6 +7,7 @@ mod cmaes;
 mod design;
 #[allow(dead_code, reason = "the methods that use it follow")]
 mod finite;
+mod gp_cmaes;
 mod grid;
 mod la_mcts;
 mod options;
@@ -25,6 +26,7 @@ pub const METHODS: &[Entry] = &[
     grid::ENTRY,
     aging_evolution::ENTRY,
     cmaes::ENTRY,
+    gp_cmaes::ENTRY,
     la_mcts::ENTRY,
     la_mcts::SLICE,
     la_mcts::CMAES,

@@ -101,7 +101,8 @@ impl Draws {
         self.keep.iter().for_each(|&i| x[i] = f64::from(x[i] as f32));
     }
 
-    fn proposal(&self, point: Point, x: &[f64], flags: u8) -> Proposal {
+    /// The proposal of a draw.
+    pub(super) fn proposal(&self, point: Point, x: &[f64], flags: u8) -> Proposal {
         let mut detail = Vec::new();
         if flags != 0 || !self.keep.is_empty() {
             detail.push(flags);

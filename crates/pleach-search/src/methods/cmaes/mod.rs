@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::bytes::{Reader, Writer};
 use super::design::latin_hypercube;
+use super::gp_cmaes::Screen;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::{Error, History, Merit, Origin, Outcome, Region};
-use draws::Draws;
-use run::{First, Plan, Restarts, Run};
+use crate::{Error, History, Key, Merit, Origin, Outcome, Region};
+pub(super) use draws::Draws;
+pub(super) use run::{First, Plan, Restarts, Run};
 use start::{Start, between_best, center, random};
-use strategy::Sample;
+pub(super) use strategy::{Sample, Strategy};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "cmaes",
@@ -48,12 +49,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
     let given = Given { method: ENTRY.name, options };
-    let space = history.space();
-    let dim = space.unit_len();
-    if dim == 0 || dim > MAX_DIM {
-        let message = format!("it needs 1 to {MAX_DIM} coordinates, not {dim}; use aging-evolution");
-        return Err(Error::Unsuitable { method: ENTRY.name.into(), message });
-    }
+    let dim = history.space().unit_len().max(1);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
     let default_population = 4 + (3.0 * (dim as f64).ln()) as usize;
     let plan = Plan {
@@ -67,7 +63,24 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
         stall: given.count("stall", 1..=1_000_000)?.unwrap_or(40) as u64,
         active: given.flag("active", true)?,
     };
-    let mut method = Cmaes { plan, draws: Draws::new(space), runs: Vec::new(), owners: BTreeMap::new() };
+    assemble(ENTRY.name, history, plan, None)
+}
+
+/// The method of that name, with or without a model that chooses among draws.
+pub(super) fn assemble(
+    name: &'static str,
+    history: &History,
+    plan: Plan,
+    screen: Option<Screen>,
+) -> Result<Box<dyn Optimizer>, Error> {
+    let dim = history.space().unit_len();
+    if dim == 0 || dim > MAX_DIM {
+        let message = format!("it needs 1 to {MAX_DIM} coordinates, not {dim}; use aging-evolution");
+        return Err(Error::Unsuitable { method: name.into(), message });
+    }
+    let draws = Draws::new(history.space());
+    let mut method =
+        Cmaes { name, plan, draws, screen, design: 0, runs: Vec::new(), owners: BTreeMap::new() };
     method.begin(history, history.next_number());
     Ok(Box::new(method))
 }
@@ -102,8 +115,13 @@ const WIDEST: f64 = 0.2;
 /// it, and if there is none, by a new run between the ten best points inside. A run is not bound to
 /// the region it began in, so it lives on when the regions are drawn anew.
 struct Cmaes {
+    name: &'static str,
     plan: Plan,
     draws: Draws,
+    /// What chooses among draws, if anything does.
+    screen: Option<Screen>,
+    /// The first trial of the present space; the initial design follows it.
+    design: u64,
     runs: Vec<Run>,
     /// Pending trials, and the first trial of the run that each belongs to.
     owners: BTreeMap<u64, u64>,
@@ -111,17 +129,23 @@ struct Cmaes {
 
 impl Optimizer for Cmaes {
     fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
-        let seed = history.seed().child(ENTRY.name, 0);
+        let seed = history.seed().child(self.name, 0);
         let next = history.next_number();
         let run = self.run_for(history, region, next);
         let mut batch = HashSet::new();
         (next..next + n as u64)
             .map(|number| {
                 let mut rng = seed.rng(number);
-                let proposal = if number < self.plan.init {
-                    latin_hypercube(history, region, self.plan.init, number, 0)?.into()
+                let proposal = if number - self.design < self.plan.init {
+                    latin_hypercube(history, region, self.plan.init, number - self.design, self.design)?
+                        .into()
                 } else if let Some(run) = &run {
-                    self.draws.propose(history, region, &run.strategy, run.best(), &batch, &mut rng)?
+                    if let Some(proposal) = self.screened(history, region, run, &batch) {
+                        proposal
+                    } else {
+                        let best = run.best();
+                        self.draws.propose(history, region, &run.strategy, best, &batch, &mut rng)?
+                    }
                 } else {
                     region.sample(history, &mut rng)?.into()
                 };
@@ -135,7 +159,7 @@ impl Optimizer for Cmaes {
 
     fn asked(&mut self, history: &History, region: &Region, number: u64) {
         let is_own = matches!(history.trial(number).origin, Origin::Method { .. } | Origin::Fresh);
-        if !is_own || number < self.plan.init {
+        if !is_own || number - self.design < self.plan.init {
             return;
         }
         let from = match self.run_for(history, region, number) {
@@ -172,7 +196,12 @@ impl Optimizer for Cmaes {
                 }
                 let Some(from) = self.owners.remove(&first) else { return };
                 let Some(index) = self.runs.iter().position(|run| run.from == from) else { return };
-                if merit != Merit::Withdrawn && self.runs[index].collect(first) {
+                if merit == Merit::Withdrawn {
+                    return;
+                }
+                let run = &mut self.runs[index];
+                let quota = self.screen.as_ref().map_or(run.strategy.population(), |screen| screen.evaluated);
+                if run.collect(first) >= quota {
                     self.learn(history, index);
                 }
             }
@@ -184,11 +213,13 @@ impl Optimizer for Cmaes {
         self.draws = Draws::new(space);
         self.runs.clear();
         self.owners.clear();
+        self.design = history.next_number();
         match history.best() {
             Some(best) if self.plan.first != First::Best => {
                 let mean = space.encode(&history.trial(best.number).point);
                 let start = Start { mean, sigma: self.plan.sigma, merit: None };
-                self.add(Run::first(&self.plan, start, &self.draws, history.next_number()));
+                let run = self.first(history, start, history.next_number());
+                self.add(run);
             }
             _ => self.begin(history, history.next_number()),
         }
@@ -197,6 +228,7 @@ impl Optimizer for Cmaes {
 
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Writer::new(2);
+        out.u64(self.design);
         out.u64(self.runs.len() as u64);
         self.runs.iter().for_each(|run| run.write(&mut out));
         out.u64(self.owners.len() as u64);
@@ -209,6 +241,7 @@ impl Optimizer for Cmaes {
 
     fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
         let mut from = Reader::new(2, snapshot)?;
+        self.design = from.u64()?;
         let dim = history.space().unit_len();
         self.runs = (0..from.count()?)
             .map(|_| Run::read(&self.plan, dim, &self.draws, &mut from))
@@ -217,7 +250,8 @@ impl Optimizer for Cmaes {
             (0..from.count()?).map(|_| Ok((from.u64()?, from.u64()?))).collect::<Result<_, Error>>()?;
         from.finish()?;
         let trials = self.runs.iter().flat_map(Run::trials).chain(self.owners.keys().copied());
-        if trials.max().is_some_and(|number| number >= history.next_number()) {
+        let is_beyond = trials.max().is_some_and(|number| number >= history.next_number());
+        if is_beyond || self.design > history.next_number() {
             return Err(Error::Snapshot);
         }
         Ok(())
@@ -239,7 +273,32 @@ impl Cmaes {
         };
         own.map(Cow::Borrowed).or_else(|| {
             let start = between_best(history, region, self.plan.sigma, number)?;
-            Some(Cow::Owned(Run::first(&self.plan, start, &self.draws, number)))
+            Some(Cow::Owned(self.first(history, start, number)))
+        })
+    }
+
+    /// A run, ready to propose.
+    fn first(&self, history: &History, start: Start, number: u64) -> Run {
+        let mut run = Run::first(&self.plan, start, &self.draws, number);
+        if let Some(screen) = &self.screen {
+            screen.fill(history, &self.draws, &mut run);
+        }
+        run
+    }
+
+    /// The most promising draw that the run has left, inside and new.
+    fn screened(
+        &self,
+        history: &History,
+        region: &Region,
+        run: &Run,
+        batch: &HashSet<Key>,
+    ) -> Option<Proposal> {
+        let space = history.space();
+        run.slate.iter().find_map(|x| {
+            let point = space.decode(x);
+            let is_new = history.is_new(&point) && !batch.contains(&space.key(&point));
+            (is_new && region.admits(history, &point)).then(|| self.draws.proposal(point, x, 0))
         })
     }
 
@@ -264,7 +323,8 @@ impl Cmaes {
         let mut rng = history.seed().child("cmaes-start", 0).rng(number);
         let mean = mean.unwrap_or_else(|| random(history, &mut rng));
         let start = Start { mean, sigma: self.plan.sigma, merit: None };
-        self.add(Run::first(&self.plan, start, &self.draws, number));
+        let run = self.first(history, start, number);
+        self.add(run);
     }
 
     /// A generation is complete: updates the distribution of the run, which restarts or ends if it has
@@ -278,13 +338,20 @@ impl Cmaes {
         }
         ranked.sort_unstable();
         ranked.truncate(population);
-        let sample = |&(_, number): &(Merit, u64)| self.draws.sample(history, number, run.since);
-        let samples: Vec<Sample> = ranked.iter().map(sample).collect();
+        let samples: Vec<Sample> = if self.screen.is_some() {
+            Screen::rank(history, &self.draws, run, &ranked)
+        } else {
+            let sample = |&(_, number): &(Merit, u64)| self.draws.sample(history, number, run.since);
+            ranked.iter().map(sample).collect()
+        };
         run.strategy.update(&samples);
         run.strategy.confine(WIDEST);
         self.draws.stretch(&mut run.strategy);
         let next = history.next_number();
         let has_ended = run.record(&self.plan, ranked[0], next);
+        if let (Some(screen), false) = (&self.screen, has_ended) {
+            screen.fill(history, &self.draws, run);
+        }
         match self.plan.restarts {
             Restarts::Stall if has_ended => {
                 self.runs.remove(index);

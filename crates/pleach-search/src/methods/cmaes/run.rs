@@ -10,26 +10,26 @@ use crate::{Error, Merit};
 
 /// The settings of every run.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(in crate::methods) struct Plan {
     /// Trials a generation, in the first run.
-    pub(super) population: usize,
+    pub(in crate::methods) population: usize,
     /// First standard deviation.
-    pub(super) sigma: f64,
+    pub(in crate::methods) sigma: f64,
     /// Points of a Latin hypercube before the first run.
-    pub(super) init: u64,
+    pub(in crate::methods) init: u64,
     /// The mean of the first run.
-    pub(super) first: First,
+    pub(in crate::methods) first: First,
     /// Whether weights of bad samples are negative.
-    pub(super) active: bool,
+    pub(in crate::methods) active: bool,
     /// What follows when a run has converged.
-    pub(super) restarts: Restarts,
+    pub(in crate::methods) restarts: Restarts,
     /// With [`Restarts::Stall`], trials without progress after which a run ends.
-    pub(super) stall: u64,
+    pub(in crate::methods) stall: u64,
 }
 
 /// The mean of the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
+pub(in crate::methods) enum First {
     /// The middle of the space.
     Center,
     /// A random point.
@@ -40,7 +40,7 @@ pub(super) enum First {
 
 /// What follows when a run has converged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Restarts {
+pub(in crate::methods) enum Restarts {
     /// Runs of large and of small populations, as [`Run`] says.
     Bipop,
     /// Runs of twice the population each.
@@ -60,12 +60,16 @@ pub(super) enum Restarts {
 /// small ones, it is between the default and half the largest, with a smaller first deviation and at
 /// most half as many trials as the last large one (BIPOP: Hansen, GECCO workshop 2009).
 #[derive(Clone, Debug)]
-pub(super) struct Run {
-    pub(super) strategy: Strategy,
+pub(in crate::methods) struct Run {
+    pub(in crate::methods) strategy: Strategy,
     /// The first trial that is drawn from the present distribution.
-    pub(super) since: u64,
+    pub(in crate::methods) since: u64,
     /// The first trial of this run, which tells it from other runs.
-    pub(super) from: u64,
+    pub(in crate::methods) from: u64,
+    /// Draws that a model has ranked, best first, and the length scale of that model; without a model
+    /// there are none.
+    pub(in crate::methods) slate: Vec<Vec<f64>>,
+    pub(in crate::methods) length: f64,
     /// Trials of this run that are told and wait for their generation to be complete.
     generation: Vec<u64>,
     /// The user's own trials that were told meanwhile, best first.
@@ -96,6 +100,8 @@ impl Run {
             strategy,
             since: next,
             from: next,
+            slate: Vec::new(),
+            length: 0.0,
             generation: Vec::new(),
             guests: Vec::new(),
             start: start.merit,
@@ -155,10 +161,10 @@ impl Run {
         self.guests.truncate(seats);
     }
 
-    /// Takes a told trial; true if that makes a generation complete.
-    pub(super) fn collect(&mut self, number: u64) -> bool {
+    /// Takes a told trial; returns how many wait for their generation to be complete.
+    pub(super) fn collect(&mut self, number: u64) -> usize {
         self.generation.push(number);
-        self.generation.len() == self.strategy.population()
+        self.generation.len()
     }
 
     /// The trials of the complete generation and its guests, with merits to be filled in.
@@ -252,6 +258,9 @@ impl Run {
         for word in [self.large_population, self.used_large, self.used_small, self.last_large] {
             out.u64(word);
         }
+        out.u64(self.slate.len() as u64);
+        self.slate.iter().for_each(|x| out.floats(x));
+        out.f64(self.length);
         out.numbers(&self.generation);
         out.u64(self.guests.len() as u64);
         self.guests.iter().for_each(|&guest| out.ranking(guest));
@@ -281,6 +290,8 @@ impl Run {
             used_large: from.u64()?,
             used_small: from.u64()?,
             last_large: from.u64()?,
+            slate: (0..from.count()?).map(|_| from.floats(dim)).collect::<Result<_, _>>()?,
+            length: from.f64()?,
             generation: from.numbers()?,
             guests: (0..from.count()?).map(|_| from.ranking()).collect::<Result<_, _>>()?,
             start: (0..from.count()?.min(1)).map(|_| from.merit()).next().transpose()?,

@@ -59,11 +59,11 @@ impl Rates {
 
 /// One told sample of a generation.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(in crate::methods) struct Sample {
     /// Where it is.
-    pub(super) x: Vec<f64>,
+    pub(in crate::methods) x: Vec<f64>,
     /// Whether it was drawn from the present distribution; others are clipped.
-    pub(super) own: bool,
+    pub(in crate::methods) own: bool,
 }
 
 /// A normal distribution `N(mean, sigma² D C D)` that learns from ranked samples.
@@ -79,10 +79,10 @@ pub(super) struct Sample {
 /// Samples that are not drawn from the distribution are clipped as in Hansen, *Injecting External
 /// Solutions Into CMA-ES*, arXiv:1110.4181.
 #[derive(Clone, Debug)]
-pub(super) struct Strategy {
+pub(in crate::methods) struct Strategy {
     rates: Rates,
-    pub(super) mean: Vec<f64>,
-    pub(super) sigma: f64,
+    pub(in crate::methods) mean: Vec<f64>,
+    pub(in crate::methods) sigma: f64,
     /// `C`, row by row; what is above the diagonal is not kept.
     covariance: Vec<f64>,
     /// `A`.
@@ -92,7 +92,7 @@ pub(super) struct Strategy {
     /// The diagonal of `D`.
     pub(super) stretch: Vec<f64>,
     /// Generations so far.
-    pub(super) generation: u64,
+    pub(in crate::methods) generation: u64,
 }
 
 impl Strategy {
@@ -113,7 +113,7 @@ impl Strategy {
         }
     }
 
-    pub(super) fn population(&self) -> usize {
+    pub(in crate::methods) fn population(&self) -> usize {
         self.rates.weights.len()
     }
 
@@ -253,6 +253,11 @@ impl Strategy {
     fn step(&self, x: &[f64]) -> Vec<f64> {
         let scaled = x.iter().zip(&self.mean).zip(&self.stretch);
         scaled.map(|((x, mean), stretch)| (x - mean) / (self.sigma * stretch)).collect()
+    }
+
+    /// `x` in the coordinates in which draws are standard normal.
+    pub(in crate::methods) fn whiten(&self, x: &[f64]) -> Vec<f64> {
+        self.factor.solve(&self.step(x))
     }
 }
 

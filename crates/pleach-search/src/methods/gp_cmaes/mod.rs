@@ -1,0 +1,56 @@
+//! CMA-ES whose generations are ranked by a Gaussian process.
+
+mod screen;
+mod surrogate;
+
+use super::cmaes::{self, First, Plan, Restarts};
+use super::options::Given;
+use super::{Entry, Optimizer, Options};
+use crate::{Error, History};
+pub(super) use screen::Screen;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "gp-cmaes",
+    summary: "CMA-ES that tries the draws a Gaussian process likes; for some hundred trials of 2 to 200 numbers",
+    options: &[
+        ("popsize", "24, or 8 from 50 coordinates on", "draws that a generation ranks"),
+        ("evaluate", "4, or 8 from 50 coordinates on", "of these, trials; the process ranks the others"),
+        ("candidates", "popsize, or ten times that from 50 coordinates on", "draws to choose them from"),
+        ("sigma0", "0.2", "first standard deviation, as a share of every range"),
+        ("init", "20", "points of a Latin hypercube before the first run"),
+        ("stall", "120", "trials without progress after which a run begins anew between the ten best points"),
+        ("active", "true", "whether bad samples shrink the distribution"),
+    ],
+    learns: true,
+    deliberates: true,
+    build,
+};
+
+/// From so many coordinates on, the distances of a few hundred points say too little for
+/// predictions to take the place of trials.
+const MANY: usize = 50;
+
+/// Builds CMA-ES with a [`Screen`].
+fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
+    let given = Given { method: ENTRY.name, options };
+    let is_wide = history.space().unit_len() >= MANY;
+    let population = given.count("popsize", 3..=1000)?.unwrap_or(if is_wide { 8 } else { 24 });
+    let evaluated = given.count("evaluate", 1..=1000)?.unwrap_or(if is_wide { 8 } else { 4 }).min(population);
+    let candidates =
+        given.count("candidates", 1..=10_000)?.unwrap_or(if is_wide { 10 } else { 1 } * population);
+    let plan = Plan {
+        population,
+        sigma: given.number("sigma0", 1e-6..=1.0)?.unwrap_or(0.2),
+        init: given.count("init", 0..=100_000)?.unwrap_or(20) as u64,
+        first: First::Best,
+        restarts: Restarts::Stall,
+        stall: given.count("stall", 1..=1_000_000)?.unwrap_or(120) as u64,
+        active: given.flag("active", true)?,
+    };
+    let screen = Screen {
+        candidates: candidates.max(population),
+        evaluated,
+        caution: if is_wide { 0.0 } else { 0.5 },
+    };
+    cmaes::assemble(ENTRY.name, history, plan, Some(screen))
+}
