@@ -507,6 +507,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 8 s"]
+    fn lanas_conforms() {
+        passes("lanas");
+    }
+
+    #[test]
     fn every_method_is_tested_here() {
         let tested = [
             "auto",
@@ -520,6 +526,7 @@ mod tests {
             "la-mcts+slice",
             "la-mcts+cmaes",
             "la-mcts+mutation",
+            "lanas",
         ];
         assert!(crate::METHODS.iter().map(|entry| entry.name).eq(tested), "add its test above");
     }

@@ -115,6 +115,12 @@ impl Pool {
         self.axes[axis].distance(a, b)
     }
 
+    /// On how many axes two points differ.
+    pub(crate) fn n_apart(&self, a: u32, b: u32) -> u32 {
+        let differs = |axis: &usize| self.symbol(*axis, a) != self.symbol(*axis, b);
+        u32::try_from((0..self.axes.len()).filter(differs).count()).expect("a small space has few axes")
+    }
+
     /// Squared distance of two points in one of the descriptors, in units of that of two random points.
     pub(crate) fn view_distance(&self, view: usize, a: u32, b: u32) -> f64 {
         let view = &self.views[view];

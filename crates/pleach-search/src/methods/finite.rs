@@ -6,7 +6,8 @@ use super::bytes::{Reader, Writer};
 use super::{Optimizer, Proposal};
 use crate::gp::field::{Field, Hyperparameters, Known};
 use crate::gp::normal;
-use crate::gp::pool::{Pool, suits};
+use crate::gp::pool::Pool;
+pub(super) use crate::gp::pool::suits;
 use crate::gp::targets;
 use crate::{Error, Goal, History, Measurement, Merit, Metric, Region};
 
@@ -120,6 +121,18 @@ impl Ledger {
             .find(|&point| region.admits(history, &self.pool.point(point)))
     }
 
+    /// Points that are not known but have a pending trial, or are `chosen` for the next.
+    pub(super) fn pending(&self, history: &History, chosen: &[u32]) -> Vec<u32> {
+        let pending = history.pending().iter().filter_map(|&number| self.find(history, number));
+        let mut points: Vec<u32> = Vec::new();
+        for point in pending.chain(chosen.iter().copied()) {
+            if !self.known.rows().contains(&point) && !points.contains(&point) {
+                points.push(point);
+            }
+        }
+        points
+    }
+
     /// How each known point stands.
     pub(super) fn merits<'a>(&'a self, history: &'a History) -> impl Iterator<Item = Merit> + 'a {
         self.numbers.iter().map(|&number| history.merit(number).unwrap_or(Merit::Withdrawn))
@@ -207,13 +220,7 @@ impl Finite {
             let scores: Vec<f64> = candidates.iter().map(|_| rng.unit()).collect();
             return ledger.pick(history, region, candidates, &scores);
         }
-        let mut rows = ledger.known.rows().to_vec();
-        let pending = history.pending().iter().filter_map(|&number| ledger.find(history, number));
-        for point in pending.chain(chosen.iter().copied()) {
-            if !rows.contains(&point) {
-                rows.push(point);
-            }
-        }
+        let rows = [ledger.known.rows(), &ledger.pending(history, chosen)].concat();
         let mut fields = self.fields.borrow_mut();
         let targets = ledger.targets(history);
         for (field, process) in fields.iter_mut().zip(&self.processes) {
@@ -298,8 +305,16 @@ fn excesses(metrics: &[Option<Vec<f64>>], place: usize, goal: Goal, limit: f64) 
     excesses.iter().map(|excess| excess.map_or(LARGEST, |e| (e / unit).clamp(-LARGEST, LARGEST))).collect()
 }
 
-impl Optimizer for Finite {
-    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
+impl Finite {
+    /// Proposals for the next `n` trials: `choose` gets the number of each, what is left for it and what
+    /// was chosen before.
+    pub(super) fn propose(
+        &self,
+        history: &History,
+        region: &Region,
+        n: usize,
+        choose: impl Fn(u64, &[u32], &[u32]) -> Option<u32>,
+    ) -> Result<Vec<Proposal>, Error> {
         let mut chosen = Vec::new();
         let mut proposals: Vec<Proposal> = Vec::new();
         for i in 0..n as u64 {
@@ -308,7 +323,7 @@ impl Optimizer for Finite {
             if left.is_empty() {
                 break;
             }
-            let Some(point) = self.choose(history, region, number, &left, &chosen) else {
+            let Some(point) = choose(number, &left, &chosen) else {
                 // Nothing is left inside; a point of another trial is replaced by the driver.
                 let mut rng = history.seed().child("finite", 1).rng(number);
                 proposals.push(region.sample(history, &mut rng)?.into());
@@ -322,6 +337,14 @@ impl Optimizer for Finite {
         } else {
             Ok(proposals)
         }
+    }
+}
+
+impl Optimizer for Finite {
+    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
+        self.propose(history, region, n, |number, left, chosen| {
+            self.choose(history, region, number, left, chosen)
+        })
     }
 
     fn asked(&mut self, history: &History, _: &Region, number: u64) {

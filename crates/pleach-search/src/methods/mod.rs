@@ -5,11 +5,11 @@ pub mod auto;
 mod bytes;
 mod cmaes;
 mod design;
-#[allow(dead_code, reason = "the methods that use it follow")]
 mod finite;
 mod gp_cmaes;
 mod grid;
 mod la_mcts;
+mod lanas;
 mod options;
 mod random;
 mod sobol;
@@ -31,6 +31,7 @@ pub const METHODS: &[Entry] = &[
     la_mcts::SLICE,
     la_mcts::CMAES,
     la_mcts::MUTATION,
+    lanas::ENTRY,
 ];
 
 /// The options of a method, by name.

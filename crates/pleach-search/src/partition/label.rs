@@ -39,7 +39,7 @@ impl Label {
 }
 
 /// Ranks within a node from 0 for the worst to 1 for the best; equal merits share the mean of their ranks.
-pub(super) fn ranks(merits: &[Merit]) -> Vec<f64> {
+pub(crate) fn ranks(merits: &[Merit]) -> Vec<f64> {
     let n = merits.len();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(merits[i]));

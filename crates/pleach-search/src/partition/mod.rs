@@ -16,8 +16,8 @@ mod view;
 mod walk;
 
 pub(crate) use boundary::{Boundary, Family};
-pub(crate) use label::Label;
-pub(crate) use policy::Value;
+pub(crate) use label::{Label, ranks};
+pub(crate) use policy::{Value, ucb};
 pub use region::Region;
 pub(crate) use region::Side;
 pub(crate) use tree::{Plan, Tree};

@@ -89,7 +89,7 @@ impl Ranks {
 /// # Source
 /// Kocsis and Szepesvári, *Bandit based Monte-Carlo planning*, ECML 2006, with the constant of
 /// Wang et al., *`LaNAS`*, arXiv:1906.06832, Eq. 4. Values are ranks, so that one `Cp` fits all objectives.
-pub(super) fn ucb(value: f64, visits: usize, parent_visits: usize, cp: f64) -> f64 {
+pub(crate) fn ucb(value: f64, visits: usize, parent_visits: usize, cp: f64) -> f64 {
     let parent = (parent_visits.max(1) as f64).ln();
     value + 2.0 * cp * (2.0 * parent / visits.max(1) as f64).sqrt()
 }
