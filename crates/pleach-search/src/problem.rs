@@ -39,15 +39,16 @@ impl Metric {
         Self { name: name.to_owned(), goal, limit: Some(limit) }
     }
 
-    /// How far `value` exceeds the limit, divided by the limit's size (by 1 for a limit of 0).
-    fn violation(&self, value: f64) -> f64 {
+    /// How far `value` exceeds the limit, divided by the limit's size (by 1 for a limit of 0); negative
+    /// within it.
+    pub(crate) fn excess(&self, value: f64) -> f64 {
         let Some(limit) = self.limit else { return 0.0 };
         let excess = match self.goal {
             Goal::Min => value - limit,
             Goal::Max => limit - value,
         };
         let scale = if limit == 0.0 { 1.0 } else { limit.abs() };
-        excess.max(0.0) / scale
+        excess / scale
     }
 }
 
@@ -154,7 +155,7 @@ impl Problem {
                     .metrics
                     .iter()
                     .zip(&measurement.metrics)
-                    .map(|(metric, &value)| metric.violation(value))
+                    .map(|(metric, &value)| metric.excess(value).max(0.0))
                     .sum();
                 if violation > 0.0 {
                     Merit::Violating(violation)

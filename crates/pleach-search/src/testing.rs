@@ -479,6 +479,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 20 s"]
+    fn gp_conforms() {
+        passes("gp");
+    }
+
+    #[test]
     fn gp_cmaes_conforms() {
         passes("gp-cmaes");
     }
@@ -521,6 +527,7 @@ mod tests {
             "grid",
             "aging-evolution",
             "cmaes",
+            "gp",
             "gp-cmaes",
             "la-mcts",
             "la-mcts+slice",

@@ -1,8 +1,8 @@
 //! What an evaluation of a point is worth.
 
-use super::normal::{ln_cdf, ln_cdf_slope, ln_improvement};
 use super::{Input, Posterior};
 use crate::linalg::axpy;
+use crate::normal::{ln_cdf, ln_cdf_slope, ln_improvement};
 
 /// The logarithm of the expected improvement over the best known loss, times the probability that every
 /// limit is kept.

@@ -10,7 +10,6 @@ mod fit;
 mod kernel;
 mod lbfgs;
 mod model;
-pub(crate) mod normal;
 pub(crate) mod pool;
 pub(crate) mod targets;
 

@@ -1,7 +1,7 @@
 //! What a Gaussian process is told of outcomes: losses made fit for a normal model.
 
-use super::normal::quantile;
 use crate::Merit;
+use crate::normal::quantile;
 
 /// Losses that order points as their merits do: from 0 (the best feasible loss) to 1 (the worst), then
 /// what breaks a limit, by its violation, then what is infeasible, then what failed.

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use super::bytes::{Reader, Writer};
 use super::{Optimizer, Proposal};
 use crate::gp::field::{Field, Hyperparameters, Known};
-use crate::gp::normal;
 use crate::gp::pool::Pool;
 pub(super) use crate::gp::pool::suits;
 use crate::gp::targets;
+use crate::normal;
 use crate::{Error, Goal, History, Measurement, Merit, Metric, Region};
 
 /// Trials at random points before the first that a model chooses.

@@ -6,6 +6,7 @@ mod bytes;
 mod cmaes;
 mod design;
 mod finite;
+mod gp;
 mod gp_cmaes;
 mod grid;
 mod la_mcts;
@@ -26,6 +27,7 @@ pub const METHODS: &[Entry] = &[
     grid::ENTRY,
     aging_evolution::ENTRY,
     cmaes::ENTRY,
+    gp::ENTRY,
     gp_cmaes::ENTRY,
     la_mcts::ENTRY,
     la_mcts::SLICE,

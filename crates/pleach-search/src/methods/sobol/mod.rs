@@ -26,12 +26,12 @@ impl Sobol {
     fn new(history: &History) -> Result<Self, Error> {
         let dim = history.space().unit_len();
         let seeds = (0..dim as u64).map(|i| history.seed().child(ENTRY.name, i).value()).collect();
-        let Some(sequence) = Sequence::new(dim) else {
+        let Some(sequence) = Sequence::scrambled_by(seeds) else {
             let message =
                 format!("it has direction numbers for {DIMENSIONS} coordinates, not {dim}; use random");
             return Err(Error::Unsuitable { method: ENTRY.name.into(), message });
         };
-        Ok(Self { sequence: Sequence { seeds, ..sequence } })
+        Ok(Self { sequence })
     }
 }
 
@@ -68,7 +68,7 @@ const DIRECTIONS: &[u8] = include_bytes!("directions.bin");
 /// Joe, Kuo, *Constructing Sobol Sequences with Better Two-Dimensional Projections*, SIAM J. Sci.
 /// Comput. 30 (2008); the order of points is that of Antonov and Saleev (1979), as in `scipy.stats.qmc`.
 #[derive(Debug)]
-struct Sequence {
+pub(super) struct Sequence {
     /// For each coordinate, what each bit of the index contributes.
     columns: Vec<[u64; BITS]>,
     /// For each coordinate, the seed of its scrambling.
@@ -106,6 +106,13 @@ impl Sequence {
         Some(Self { columns, seeds: vec![0; dim] })
     }
 
+    /// The sequence with a seed for the scrambling of each coordinate; `None` if there are not enough
+    /// direction numbers.
+    pub(super) fn scrambled_by(seeds: Vec<u64>) -> Option<Self> {
+        let sequence = Self::new(seeds.len())?;
+        Some(Self { seeds, ..sequence })
+    }
+
     /// The digits of a coordinate of point `index` (modulo 2^53), as an integer of 53 bits.
     fn digits(columns: &[u64; BITS], index: u64) -> u64 {
         let mut gray = (index ^ (index >> 1)) & ((1 << BITS) - 1);
@@ -117,7 +124,8 @@ impl Sequence {
         digits
     }
 
-    fn scrambled(&self, index: u64) -> Vec<f64> {
+    /// The coordinates of point `index`.
+    pub(super) fn scrambled(&self, index: u64) -> Vec<f64> {
         let coordinates = self.columns.iter().zip(&self.seeds);
         coordinates.map(|(columns, &seed)| fraction(scramble(Self::digits(columns, index), seed))).collect()
     }
