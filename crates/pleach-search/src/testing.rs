@@ -490,6 +490,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 6 s"]
+    fn tpe_conforms() {
+        passes("tpe");
+    }
+
+    #[test]
     fn la_mcts_conforms() {
         passes("la-mcts");
     }
@@ -529,6 +535,7 @@ mod tests {
             "cmaes",
             "gp",
             "gp-cmaes",
+            "tpe",
             "la-mcts",
             "la-mcts+slice",
             "la-mcts+cmaes",

@@ -14,6 +14,7 @@ mod lanas;
 mod options;
 mod random;
 mod sobol;
+mod tpe;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ pub const METHODS: &[Entry] = &[
     cmaes::ENTRY,
     gp::ENTRY,
     gp_cmaes::ENTRY,
+    tpe::ENTRY,
     la_mcts::ENTRY,
     la_mcts::SLICE,
     la_mcts::CMAES,
