@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::layout::Layout;
 use crate::linalg::Triangle;
-use crate::{Descriptor, Domain, Key, Point, Problem, Rng, Space};
+use crate::{Descriptor, Domain, Key, Parameter, Point, Problem, Rng, Space};
 
 /// Combinations of a space that is searched as a whole.
 const MAX_COMBINATIONS: u64 = 100_000;
@@ -15,9 +15,16 @@ const MAX_COMBINATIONS: u64 = 100_000;
 /// two random ranks are then about as far apart as two random options.
 const ORDERED_WIDTH: f64 = 1.5;
 
-/// Whether a space is small enough for a [`Pool`].
+/// Whether a space is small enough for a [`Pool`], and none of its numbers has so many values that it is
+/// better taken for a continuous one.
 pub(crate) fn suits(space: &Space) -> bool {
+    const MAX_NUMBERS: u64 = 32;
+    let has_many = |(index, parameter): (usize, &Parameter)| {
+        matches!(parameter.domain, Domain::Float { .. } | Domain::Int { .. })
+            && space.values_of(index).is_none_or(|count| count > MAX_NUMBERS)
+    };
     space.cardinality().is_some_and(|count| count <= MAX_COMBINATIONS)
+        && !space.parameters().iter().enumerate().any(has_many)
 }
 
 /// All points of a finite space that keep the known constraints, each once.

@@ -6,13 +6,12 @@ use super::bytes::{Reader, Writer};
 use super::{Optimizer, Proposal};
 use crate::gp::field::{Field, Hyperparameters, Known};
 use crate::gp::pool::Pool;
-pub(super) use crate::gp::pool::suits;
 use crate::gp::targets;
 use crate::normal;
 use crate::{Error, Goal, History, Measurement, Merit, Metric, Region};
 
-/// Trials at random points before the first that a model chooses.
-const WARM_UP: usize = 5;
+/// The least number of known points for a model.
+const FIRST_FIT: usize = 5;
 
 /// Every so many trials is at the best point of a draw from the posterior, if nothing is known of a
 /// point but its parameters: expected improvement alone may sit in the wrong basin for hundreds of
@@ -157,6 +156,21 @@ impl Ledger {
     }
 }
 
+/// The options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Trials at random points before the first that a model chooses.
+    pub(super) warm_up: usize,
+    /// Whether every trial is at the best point of a draw, where one can be made.
+    pub(super) thompson: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { warm_up: FIRST_FIT, thompson: false }
+    }
+}
+
 /// Search of a space of at most 10⁵ points by expected improvement over all that are left.
 ///
 /// The objective and every metric with a limit have a process each ([`Hyperparameters`]). Of the objective,
@@ -170,6 +184,7 @@ impl Ledger {
 /// 2014, for limits. Constants were chosen on NAS-Bench-Macro and tables of `FCNet`.
 #[derive(Debug)]
 pub(super) struct Finite {
+    plan: Plan,
     pub(super) ledger: Ledger,
     /// Of the objective, then of each metric with a limit.
     processes: Vec<Hyperparameters>,
@@ -180,12 +195,12 @@ pub(super) struct Finite {
 
 impl Finite {
     /// For a space that [`suits`]; learns all of `history`.
-    pub(super) fn new(history: &History) -> Self {
+    pub(super) fn new(history: &History, plan: Plan) -> Self {
         let ledger = Ledger::new(history);
         let n_models = 1 + limits(history).count();
         let processes = vec![Hyperparameters::new(&ledger.known); n_models];
         let fields = RefCell::new((0..n_models).map(|_| Field::default()).collect());
-        let mut finite = Self { ledger, processes, fitted: 0, fields };
+        let mut finite = Self { plan, ledger, processes, fitted: 0, fields };
         finite.fit_when_due(history);
         finite
     }
@@ -194,7 +209,7 @@ impl Finite {
         const FIRST_PASSES: usize = 3;
         let n = self.ledger.numbers.len();
         let is_due = n >= self.fitted + (n / 10).max(1) || n < self.fitted;
-        if (WARM_UP..=MAX_FITTED).contains(&n) && is_due {
+        if (FIRST_FIT..=MAX_FITTED).contains(&n) && is_due {
             let passes = if self.fitted == 0 { FIRST_PASSES } else { 1 };
             for (process, targets) in self.processes.iter_mut().zip(self.ledger.targets(history)) {
                 process.fit(&self.ledger.known, &targets, passes);
@@ -216,7 +231,7 @@ impl Finite {
         let ledger = &self.ledger;
         let mut rng = history.seed().child("finite", 0).rng(number);
         let n = ledger.known.rows().len();
-        if n < WARM_UP {
+        if n < self.plan.warm_up.max(FIRST_FIT) {
             let scores: Vec<f64> = candidates.iter().map(|_| rng.unit()).collect();
             return ledger.pick(history, region, candidates, &scores);
         }
@@ -226,7 +241,7 @@ impl Finite {
         for (field, process) in fields.iter_mut().zip(&self.processes) {
             field.update(&ledger.pool, &ledger.known, process, &rows);
         }
-        if number % DRAW_EVERY == DRAW_EVERY - 1 {
+        if self.plan.thompson || number % DRAW_EVERY == DRAW_EVERY - 1 {
             let draws = fields.iter().zip(&targets).map(|(field, y)| field.draw(&ledger.pool, y, &mut rng));
             if let Some(draws) = draws.collect::<Option<Vec<_>>>() {
                 let scores: Vec<f64> = candidates.iter().map(|&point| drawn_score(&draws, point)).collect();
@@ -356,15 +371,6 @@ impl Optimizer for Finite {
         self.fit_when_due(history);
     }
 
-    fn space_changed(&mut self, history: &History) -> Result<(), Error> {
-        if !suits(history.space()) {
-            let message = "the space now has more than 100,000 points; start another study with it";
-            return Err(Error::Unsuitable { method: "gp".into(), message: message.into() });
-        }
-        *self = Self::new(history);
-        Ok(())
-    }
-
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Writer::new(1);
         self.ledger.write(&mut out);
@@ -393,6 +399,7 @@ impl Optimizer for Finite {
 mod tests {
     use super::super::Entry;
     use super::*;
+    use crate::gp::pool::suits;
     use crate::{Options, Outcome, Parameter, Problem, Search, Seed, Space};
 
     const ENTRY: Entry = Entry {
@@ -403,7 +410,7 @@ mod tests {
         deliberates: true,
         build: |history, _| {
             if suits(history.space()) {
-                return Ok(Box::new(Finite::new(history)));
+                return Ok(Box::new(Finite::new(history, Plan::default())));
             }
             Err(Error::Unsuitable { method: "finite".into(), message: String::new() })
         },

@@ -2,6 +2,7 @@
 
 mod aging_evolution;
 pub mod auto;
+mod by_size;
 mod bytes;
 mod cmaes;
 mod design;

@@ -8,7 +8,9 @@ mod tests;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::by_size::BySize;
 use super::bytes::{Reader, Writer};
+use super::finite::{self, Finite};
 use super::options::Given;
 use super::sobol::Sequence;
 use super::{Entry, Optimizer, Options, Proposal};
@@ -24,7 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
     options: &[
         (
             "warm-up",
-            "2 n, at least 5 and at most 20",
+            "2 n, at least 5 and at most 20; 5 below 100,000 points",
             "trials of a space-filling design before the first model",
         ),
         ("acquisition", "ei", "what a point is worth: ei (expected improvement) or thompson (a joint draw)"),
@@ -38,7 +40,15 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
     let given = Given { method: ENTRY.name, options };
     let warm_up = given.count("warm-up", 1..=100_000)?;
     let thompson = given.word("acquisition", &["ei", "thompson"])? == 1;
-    Ok(Box::new(Gp::new(history, Plan { warm_up, thompson })))
+    let small = move |history: &History| {
+        let default = finite::Plan::default();
+        let plan = finite::Plan { warm_up: warm_up.unwrap_or(default.warm_up), thompson };
+        Ok(Box::new(Finite::new(history, plan)) as Box<dyn Optimizer>)
+    };
+    let large = move |history: &History| {
+        Ok(Box::new(Gp::new(history, Plan { warm_up, thompson })) as Box<dyn Optimizer>)
+    };
+    Ok(Box::new(BySize::new(history, Box::new(small), Box::new(large))?))
 }
 
 /// The options.

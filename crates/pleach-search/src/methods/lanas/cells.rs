@@ -36,7 +36,7 @@ pub(super) struct Cells {
 impl Cells {
     pub(super) fn new(history: &History, design: &Design) -> Self {
         Self {
-            finite: Finite::new(history),
+            finite: Finite::new(history, super::super::finite::Plan::default()),
             leaf: design.leaf.unwrap_or(Leaf::Improvement),
             height: design.height,
             cp: design.cp,

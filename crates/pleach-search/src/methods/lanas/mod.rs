@@ -2,12 +2,12 @@
 
 mod cells;
 
-use super::finite::suits;
+use super::by_size::BySize;
 use super::la_mcts::LaMcts;
 use super::options::Given;
-use super::{Entry, Optimizer, Options, Proposal, method};
-use crate::partition::{Family, Label, Partition, Plan, Value};
-use crate::{Error, History, Region};
+use super::{Entry, Optimizer, Options, method};
+use crate::partition::{Family, Label, Plan, Value};
+use crate::{Error, History};
 use cells::Cells;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -24,12 +24,30 @@ pub(super) const ENTRY: Entry = Entry {
     ],
     learns: true,
     deliberates: true,
-    build: |history, options| {
-        let design = Design::new(options)?;
-        let inner = design.build(history)?;
-        Ok(Box::new(LaNas { design, inner }))
-    },
+    build,
 };
+
+/// Latent action neural architecture search.
+///
+/// A node of the tree predicts the ranks of its points by ridge regression, and those predicted to
+/// be above the mean go to its first child. From the root the child with the larger upper
+/// confidence bound is taken; the next trial lies in the leaf where that ends.
+///
+/// In a space of at most 10⁵ points regression is on their similarities to known points, descriptors
+/// included (see [`Cells`]); elsewhere it is on coordinates, and the tree is that of `la-mcts`.
+///
+/// # Source
+/// Wang, Xie, Li, Fonseca, Tian, *Sample-Efficient Neural Architecture Search by Learning Action
+/// Space for Monte Carlo Tree Search*, arXiv:1906.06832, §3 and Alg. 1.
+/// Deviations: values are ranks, so that one `Cp` fits all objectives; inside the leaf the point of
+/// largest expected improvement or a mutation comes before a random one, which needs about three
+/// times as many trials on NAS-Bench-201.
+fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
+    let design = Design::new(options)?;
+    let small = move |history: &History| Ok(Box::new(Cells::new(history, &design)) as Box<dyn Optimizer>);
+    let large = move |history: &History| design.la_mcts(history);
+    Ok(Box::new(BySize::new(history, Box::new(small), Box::new(large))?))
+}
 
 /// How a point of a region is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +78,11 @@ impl Design {
         })
     }
 
-    /// The search of a finite space is over its points, that of any other over their coordinates.
-    fn build(&self, history: &History) -> Result<Box<dyn Optimizer>, Error> {
+    /// The tree over coordinates.
+    fn la_mcts(&self, history: &History) -> Result<Box<dyn Optimizer>, Error> {
         /// Trials of the first design, and points of a region that is split.
         const INIT: u64 = 10;
         const LEAF: usize = 20;
-        if suits(history.space()) {
-            return Ok(Box::new(Cells::new(history, self)));
-        }
         let solver = match self.leaf.unwrap_or(Leaf::Mutation) {
             Leaf::Improvement => "gp",
             Leaf::Mutation => "aging-evolution",
@@ -84,66 +99,5 @@ impl Design {
         };
         let solver = method(solver)?.build(history, &Options::new())?;
         Ok(Box::new(LaMcts::new(history, plan, INIT, solver)))
-    }
-}
-
-/// Latent action neural architecture search.
-///
-/// A node of the tree predicts the ranks of its points by ridge regression, and those predicted to
-/// be above the mean go to its first child. From the root the child with the larger upper
-/// confidence bound is taken; the next trial lies in the leaf where that ends.
-///
-/// In a space of at most 10⁵ points regression is on their similarities to known points, descriptors
-/// included (see [`Cells`]); elsewhere it is on coordinates, and the tree is that of `la-mcts`.
-///
-/// # Source
-/// Wang, Xie, Li, Fonseca, Tian, *Sample-Efficient Neural Architecture Search by Learning Action
-/// Space for Monte Carlo Tree Search*, arXiv:1906.06832, §3 and Alg. 1.
-/// Deviations: values are ranks, so that one `Cp` fits all objectives; inside the leaf the point of
-/// largest expected improvement or a mutation comes before a random one, which needs about three
-/// times as many trials on NAS-Bench-201.
-struct LaNas {
-    design: Design,
-    inner: Box<dyn Optimizer>,
-}
-
-impl Optimizer for LaNas {
-    fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
-        self.inner.ask(history, region, n)
-    }
-
-    fn asked(&mut self, history: &History, region: &Region, number: u64) {
-        self.inner.asked(history, region, number);
-    }
-
-    fn told(&mut self, history: &History, number: u64) {
-        self.inner.told(history, number);
-    }
-
-    /// Begins anew with what is known: a space that grows may be no longer small.
-    fn space_changed(&mut self, history: &History) -> Result<(), Error> {
-        if suits(history.space()) {
-            self.inner = self.design.build(history)?;
-            return Ok(());
-        }
-        if self.inner.partition().is_some() {
-            return self.inner.space_changed(history);
-        }
-        self.inner = self.design.build(history)?;
-        (0..history.next_number()).for_each(|number| self.inner.asked(history, &Region::whole(), number));
-        history.told().iter().for_each(|&number| self.inner.told(history, number));
-        Ok(())
-    }
-
-    fn partition(&self) -> Option<Partition> {
-        self.inner.partition()
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        self.inner.snapshot()
-    }
-
-    fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
-        self.inner.restore(history, snapshot)
     }
 }
