@@ -9,6 +9,8 @@ mod jobs;
 mod minimise;
 mod mujoco;
 mod nb201_evolution;
+mod nb201_limit;
+mod nb201_queries;
 mod overhead_durable;
 mod overhead_memory;
 mod overhead_methods;
@@ -20,6 +22,7 @@ mod same_cmaes;
 mod same_method;
 mod statistics;
 mod synthetic;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -48,6 +51,8 @@ const FIGURES: &[Figure] = &[
     crash_loop::FIGURE,
     same_cmaes::FIGURE,
     nb201_evolution::FIGURE,
+    nb201_queries::FIGURE,
+    nb201_limit::FIGURE,
     partition_gain::FIGURE,
     synthetic::IN_20,
     synthetic::IN_TIME,
