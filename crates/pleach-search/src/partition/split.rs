@@ -31,8 +31,8 @@ impl Rule {
     /// The best boundary between the good and the bad points, or `None` if none is good enough.
     ///
     /// A learned boundary competes with the equality of an option (`kind == 'a'`); the one that is
-    /// more often right about held-out points wins. Machines are trained where a node has at most
-    /// `most` points, and ridge regression takes their place above.
+    /// more often right about held-out points wins. Of more than `most` points, evenly spaced ones
+    /// are learned from.
     pub(super) fn split(
         &self,
         layout: &Layout,
@@ -40,11 +40,14 @@ impl Rule {
         merits: &[Merit],
         most: usize,
     ) -> Option<Split> {
-        let ranks = ranks(merits);
-        let good = self.label.good(layout, codes, &ranks)?;
-        let data = Data { layout, codes, good: &good, ranks: &ranks };
-        let family = if codes.len() > most { Family::Ridge } else { self.family };
-        let learned: &Fit = &|data| data.learn(family);
+        let count = codes.len().min(most);
+        let chosen = || (0..count).map(|i| i * codes.len() / count);
+        let some: Vec<&[f64]> = chosen().map(|i| codes[i]).collect();
+        let merits: Vec<Merit> = chosen().map(|i| merits[i]).collect();
+        let ranks = ranks(&merits);
+        let good = self.label.good(layout, &some, &ranks)?;
+        let data = Data { layout, codes: &some, good: &good, ranks: &ranks };
+        let learned: &Fit = &|data| Boundary::fit(self.family, layout, data.codes, data.good, data.ranks);
         let equal: &Fit = &|data| data.best_equality(self.least);
         let mut rivals = vec![(data.held_out(learned), learned)];
         if layout.blocks().iter().any(|block| matches!(block, Block::Option { count: 2.., .. })) {
@@ -53,12 +56,11 @@ impl Rule {
         // The sort is stable: among equals a learned boundary comes first.
         rivals.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut passing = rivals.into_iter().filter(|(accuracy, _)| *accuracy >= HELD_OUT);
-        passing.find_map(|(_, fit)| self.divide(&data, fit(&data)?))
+        passing.find_map(|(_, fit)| self.divide(layout, codes, fit(&data)?))
     }
 
-    fn divide(&self, data: &Data, boundary: Boundary) -> Option<Split> {
-        let sides: Vec<bool> =
-            data.codes.iter().map(|code| boundary.decision(data.layout, code) > 0.0).collect();
+    fn divide(&self, layout: &Layout, codes: &[&[f64]], boundary: Boundary) -> Option<Split> {
+        let sides: Vec<bool> = codes.iter().map(|code| boundary.decision(layout, code) > 0.0).collect();
         let n_good = sides.iter().filter(|&&side| side).count();
         (n_good.min(sides.len() - n_good) >= self.least).then_some(Split { boundary, sides })
     }
@@ -76,21 +78,6 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
-    /// Evenly spaced points if there are more than ridge regression needs.
-    fn learn(&self, family: Family) -> Option<Boundary> {
-        let dim = self.layout.len().max(1);
-        let most = (400_000_000 / (dim * dim)).clamp(1_000, 10_000);
-        let n = self.codes.len();
-        if n <= most {
-            return Boundary::fit(family, self.layout, self.codes, self.good, self.ranks);
-        }
-        let chosen = || (0..most).map(|i| i * n / most);
-        let codes: Vec<&[f64]> = chosen().map(|i| self.codes[i]).collect();
-        let good: Vec<bool> = chosen().map(|i| self.good[i]).collect();
-        let ranks: Vec<f64> = chosen().map(|i| self.ranks[i]).collect();
-        Boundary::fit(family, self.layout, &codes, &good, &ranks)
-    }
-
     /// The share of points on their side of a boundary that was learned without them.
     fn held_out(&self, fit: &Fit) -> f64 {
         let n = self.codes.len();

@@ -361,7 +361,7 @@ impl Tree {
 
     fn split(&self, node: usize) -> Option<super::split::Split> {
         // Trees of many points have small machines, so that the time to build grows with n ln n.
-        let most = (1_000_000 / self.points.len().max(1)).clamp(256, 1000);
+        let most = (1_000_000 / self.points.len().max(1)).clamp(250, 1000);
         let rule =
             Rule { label: self.plan.label, family: self.plan.family, least: (self.plan.leaf / 4).max(3) };
         let members = &self.nodes[node].members;
