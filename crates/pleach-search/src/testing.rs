@@ -514,6 +514,12 @@ mod tests {
 
     #[test]
     #[ignore = "slow: 10 s"]
+    fn la_mcts_with_gp_cmaes_conforms() {
+        passes("la-mcts+gp-cmaes");
+    }
+
+    #[test]
+    #[ignore = "slow: 10 s"]
     fn la_mcts_with_mutation_conforms() {
         passes("la-mcts+mutation");
     }
@@ -539,6 +545,7 @@ mod tests {
             "la-mcts",
             "la-mcts+slice",
             "la-mcts+cmaes",
+            "la-mcts+gp-cmaes",
             "la-mcts+mutation",
             "lanas",
         ];

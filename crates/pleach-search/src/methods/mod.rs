@@ -35,6 +35,7 @@ pub const METHODS: &[Entry] = &[
     la_mcts::ENTRY,
     la_mcts::SLICE,
     la_mcts::CMAES,
+    la_mcts::GP_CMAES,
     la_mcts::MUTATION,
     lanas::ENTRY,
 ];

@@ -28,6 +28,12 @@ pub(super) const CMAES: Entry = row(
     false,
     |history, options| build("la-mcts+cmaes", "cmaes", history, options),
 );
+pub(super) const GP_CMAES: Entry = row(
+    "la-mcts+gp-cmaes",
+    "learns a tree of regions, and lets gp-cmaes search in the most promising leaf",
+    true,
+    |history, options| build("la-mcts+gp-cmaes", "gp-cmaes", history, options),
+);
 pub(super) const MUTATION: Entry = row(
     "la-mcts+mutation",
     "learns a tree of regions, and mutates good points of the most promising leaf",
@@ -78,6 +84,8 @@ fn serving(solver: &str) -> Options {
     let options: &[(&str, Literal)] = match solver {
         // Runs are short, and begin where the leaf is best.
         "cmaes" => &[("popsize", Literal::Int(8)), ("start", "best".into()), ("restarts", "stall".into())],
+        // The design is that of the partition.
+        "gp-cmaes" => &[("init", Literal::Int(0))],
         _ => &[],
     };
     options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
