@@ -519,6 +519,18 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 20 s"]
+    fn la_mcts_with_gp_conforms() {
+        passes("la-mcts+gp");
+    }
+
+    #[test]
+    #[ignore = "slow: 10 s"]
+    fn la_mcts_with_tpe_conforms() {
+        passes("la-mcts+tpe");
+    }
+
+    #[test]
     #[ignore = "slow: 10 s"]
     fn la_mcts_with_mutation_conforms() {
         passes("la-mcts+mutation");
@@ -546,6 +558,8 @@ mod tests {
             "la-mcts+slice",
             "la-mcts+cmaes",
             "la-mcts+gp-cmaes",
+            "la-mcts+gp",
+            "la-mcts+tpe",
             "la-mcts+mutation",
             "lanas",
         ];

@@ -36,6 +36,8 @@ pub const METHODS: &[Entry] = &[
     la_mcts::SLICE,
     la_mcts::CMAES,
     la_mcts::GP_CMAES,
+    la_mcts::GP,
+    la_mcts::TPE,
     la_mcts::MUTATION,
     lanas::ENTRY,
 ];

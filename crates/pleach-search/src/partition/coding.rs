@@ -36,6 +36,15 @@ impl Coding {
         matches!(self, Coding::Points(_))
     }
 
+    /// Number of points with features, of which none has a code before the first build; `None` if
+    /// features do not matter.
+    pub(super) fn measured(&self) -> Option<usize> {
+        match self {
+            Coding::Points(_) => None,
+            Coding::Measured(measured) => Some(measured.sources.len()),
+        }
+    }
+
     /// The layout of the codes; `None` as long as nothing can be coded.
     pub(super) fn layout(&self) -> Option<&Arc<Layout>> {
         match self {

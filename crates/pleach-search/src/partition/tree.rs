@@ -39,8 +39,8 @@ impl Default for Plan {
             label: Label::Median,
             family: Family::Rbf,
             value: Value::Mean,
-            cp: 0.02,
-            leaf: 40,
+            cp: 0.0,
+            leaf: 20,
             growth: 1.25,
             depth: 40,
         }
@@ -183,7 +183,8 @@ impl Tree {
         }
         let Some(merit) = history.merit(number) else { return };
         self.learn(history, number, merit);
-        if self.points.len() >= self.next_build || self.plan.growth == 0.0 {
+        let n = self.coding.measured().unwrap_or(self.points.len());
+        if n >= self.next_build || self.plan.growth == 0.0 {
             self.build(history, history.told().len());
             self.wait_for(history);
         }

@@ -10,50 +10,39 @@ use super::{Entry, Optimizer, Options, Proposal, method};
 use crate::partition::{Family, Label, Partition, Plan, Tree, Value};
 use crate::{Error, History, Literal, Origin, Region};
 
-pub(super) const ENTRY: Entry = row(
-    "la-mcts",
-    "learns a tree of regions, and lets cmaes search in the most promising leaf",
-    true,
-    |history, options| build("la-mcts", "cmaes", history, options),
-);
-pub(super) const SLICE: Entry = row(
-    "la-mcts+slice",
-    "learns a tree of regions, and draws uniformly in the most promising leaf",
-    false,
-    |history, options| build("la-mcts+slice", "random", history, options),
-);
-pub(super) const CMAES: Entry = row(
-    "la-mcts+cmaes",
-    "learns a tree of regions, and lets cmaes search in the most promising leaf",
-    false,
-    |history, options| build("la-mcts+cmaes", "cmaes", history, options),
-);
-pub(super) const GP_CMAES: Entry = row(
-    "la-mcts+gp-cmaes",
-    "learns a tree of regions, and lets gp-cmaes search in the most promising leaf",
-    true,
-    |history, options| build("la-mcts+gp-cmaes", "gp-cmaes", history, options),
-);
-pub(super) const MUTATION: Entry = row(
-    "la-mcts+mutation",
-    "learns a tree of regions, and mutates good points of the most promising leaf",
-    false,
-    |history, options| build("la-mcts+mutation", "aging-evolution", history, options),
-);
-
-const fn row(name: &'static str, summary: &'static str, deliberates: bool, build: super::Build) -> Entry {
-    Entry { name, summary, options: OPTIONS, learns: true, deliberates, build }
+/// A row of the registry: a partition with a solver in its leaves.
+macro_rules! row {
+    ($name:literal, $solver:literal, deliberates: $deliberates:literal, $does:literal) => {
+        Entry {
+            name: $name,
+            summary: concat!("learns a tree of regions, and ", $does, " in the most promising leaf"),
+            options: OPTIONS,
+            learns: true,
+            deliberates: $deliberates,
+            build: |history, options| build($name, $solver, history, options),
+        }
+    };
 }
 
+pub(super) const ENTRY: Entry = row!("la-mcts", "cmaes", deliberates: true, "lets cmaes search");
+pub(super) const SLICE: Entry = row!("la-mcts+slice", "random", deliberates: false, "draws uniformly");
+pub(super) const CMAES: Entry = row!("la-mcts+cmaes", "cmaes", deliberates: false, "lets cmaes search");
+pub(super) const GP_CMAES: Entry =
+    row!("la-mcts+gp-cmaes", "gp-cmaes", deliberates: true, "lets gp-cmaes search");
+pub(super) const GP: Entry = row!("la-mcts+gp", "gp", deliberates: true, "lets gp search");
+pub(super) const TPE: Entry = row!("la-mcts+tpe", "tpe", deliberates: true, "lets tpe search");
+pub(super) const MUTATION: Entry =
+    row!("la-mcts+mutation", "aging-evolution", deliberates: false, "mutates good points");
+
 const OPTIONS: &[(&str, &str, &str)] = &[
-    ("leaf", "40", "a region with more points is split"),
-    ("cp", "0.02", "how much regions with few visits are favoured; values are ranks from 0 to 1"),
+    ("leaf", "10 + n / 2, at most 100", "a region with more points is split"),
+    ("cp", "0", "how much regions with few visits are favoured; values are ranks from 0 to 1"),
     ("growth", "1.25", "the tree is built anew when it has so many times the points; 0 for every time"),
     ("depth", "40", "the most boundaries around a region; 0 for no partition"),
     ("label", "median", "which points are good: median, two-means (of x and rank) or ridge (predictions)"),
     ("boundary", "rbf", "what separates good from bad: rbf, cubic, linear (machines) or ridge (regression)"),
     ("value", "mean", "how good a region is, by the ranks of its points: mean, max or quantile (0.8)"),
-    ("init", "2 n, from 10 to 40", "trials of the first design, a Latin hypercube"),
+    ("init", "2 n, from 10 to 40 (20 with gp-cmaes)", "trials of the first design, a Latin hypercube"),
     ("features", "false", "whether boundaries are drawn in the features that evaluations measure"),
     (SOLVER, "the solver's", "any option of the solver, such as solver-popsize of cmaes"),
 ];
@@ -68,30 +57,35 @@ fn build(
     options: &Options,
 ) -> Result<Box<dyn Optimizer>, Error> {
     let given = Given { method: name, options };
-    let plan = plan(&given)?;
-    let default_init = (2 * history.space().unit_len()).clamp(10, 40);
+    let plan = plan(&given, history.space().unit_len())?;
+    // The process learns from its own draws sooner than from a design.
+    let most = if solver == "gp-cmaes" { 20 } else { 40 };
+    let default_init = (2 * history.space().unit_len()).clamp(10, most);
     let init = given.count("init", 1..=100_000)?.unwrap_or(default_init) as u64;
+    let mut solver_options = serving(solver, init);
     let prefix = SOLVER.trim_end_matches('*');
     let own = |(key, value): (&String, _)| Some((key.strip_prefix(prefix)?.to_owned(), Clone::clone(value)));
-    let mut solver_options = serving(solver);
     solver_options.extend(options.iter().filter_map(own));
     let solver = method(solver)?.build(history, &solver_options)?;
     Ok(Box::new(LaMcts::new(history, plan, init, solver)))
 }
 
 /// Options of a solver that serves leaves, where they are not its defaults.
-fn serving(solver: &str) -> Options {
-    let options: &[(&str, Literal)] = match solver {
+fn serving(solver: &str, init: u64) -> Options {
+    // The trials of the design are not steps of a distribution.
+    let init = ("init", Literal::Int(init.cast_signed()));
+    let options = match solver {
         // Runs are short, and begin where the leaf is best.
-        "cmaes" => &[("popsize", Literal::Int(8)), ("start", "best".into()), ("restarts", "stall".into())],
-        // The design is that of the partition.
-        "gp-cmaes" => &[("init", Literal::Int(0))],
-        _ => &[],
+        "cmaes" => {
+            vec![init, ("popsize", Literal::Int(8)), ("start", "best".into()), ("restarts", "stall".into())]
+        }
+        "gp-cmaes" => vec![init],
+        _ => Vec::new(),
     };
-    options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn plan(given: &Given) -> Result<Plan, Error> {
+fn plan(given: &Given, dim: usize) -> Result<Plan, Error> {
     let default = Plan::default();
     let growth = given.number("growth", 0.0..=1000.0)?.unwrap_or(default.growth);
     Ok(Plan {
@@ -103,7 +97,7 @@ fn plan(given: &Given) -> Result<Plan, Error> {
         value: [Value::Mean, Value::Max, Value::Quantile]
             [given.word("value", &["mean", "max", "quantile"])?],
         cp: given.number("cp", 0.0..=1000.0)?.unwrap_or(default.cp),
-        leaf: given.count("leaf", 6..=1_000_000)?.unwrap_or(default.leaf),
+        leaf: given.count("leaf", 6..=1_000_000)?.unwrap_or((10 + dim / 2).min(100)),
         growth,
         depth: given.count("depth", 0..=1000)?.unwrap_or(default.depth),
     })
@@ -115,8 +109,7 @@ fn plan(given: &Given) -> Result<Plan, Error> {
 /// root to a leaf, and the solver proposes a point in the region of that leaf. Trials are proposed
 /// one at a time, so that those that are pending count as visits for the next one.
 ///
-/// The solver learns the outcomes of all trials, and of its own, when they are asked, for which
-/// region that was; those of a design it is not asked for.
+/// The solver learns of all trials, those of a design included, and for which region they were asked.
 ///
 /// # Source
 /// Wang, Fonseca, Tian, *Learning Search Space Partition for Black-box Optimization using Monte
@@ -166,14 +159,13 @@ impl Optimizer for LaMcts {
     fn asked(&mut self, history: &History, region: &Region, number: u64) {
         let is_own = matches!(history.trial(number).origin, Origin::Method { .. } | Origin::Fresh);
         let is_design = is_own && region.is_whole() && self.design(number).is_some();
-        let asked_for = if is_own && region.is_whole() { self.tree.region() } else { region.clone() };
+        let selects = is_own && region.is_whole() && !is_design;
+        let asked_for = if selects { self.tree.region() } else { region.clone() };
         if is_own {
             self.asks += 1;
-            self.asks_below_root += u64::from(!is_design && !asked_for.is_whole());
+            self.asks_below_root += u64::from(!asked_for.is_whole());
         }
-        if !is_design {
-            self.solver.asked(history, &asked_for, number);
-        }
+        self.solver.asked(history, &asked_for, number);
         self.tree.asked(history, number);
     }
 
