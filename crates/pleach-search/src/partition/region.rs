@@ -85,6 +85,22 @@ impl Region {
         })
     }
 
+    /// How deep inside a point is: the sum of its decision values over the boundaries, each counted
+    /// towards its inner side; None if it is outside.
+    pub(crate) fn depth(&self, point: &Point) -> Option<f64> {
+        let Some(part) = self.part.as_ref().filter(|part| part.checkable) else { return Some(0.0) };
+        let code = part.layout.code(point);
+        let mut depth = 0.0;
+        for side in &part.sides {
+            let decision = side.boundary.decision(&part.layout, &code);
+            if (decision > 0.0) != side.good {
+                return None;
+            }
+            depth += decision.abs();
+        }
+        Some(depth)
+    }
+
     /// A random point that is inside and keeps the known constraints.
     ///
     /// It is where a walk ends that leaves the uniform law as it is and began at a told trial inside. So

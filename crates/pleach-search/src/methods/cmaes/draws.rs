@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::margin::Margin;
+use super::run::Run;
 use super::strategy::{Sample, Strategy};
 use crate::methods::Proposal;
 use crate::{Domain, Error, History, Key, Merit, Origin, Point, Region, Rng, Space};
@@ -40,38 +41,54 @@ impl Draws {
         strategy.stretch = self.margin.stretch(strategy);
     }
 
-    /// A draw that is inside and new, if repetition finds one; `best` is a trial to pull others towards
-    /// if the mean itself is outside.
+    /// A draw that is inside and new, if repetition finds one. In a part of the space it is the deepest of
+    /// `candidates` draws inside, for where the boundaries see the good side, the best of it is deep.
+    ///
+    /// `best` is a trial to pull others towards if no draw and not even the mean is inside.
     pub(in crate::methods) fn propose(
         &self,
         history: &History,
         region: &Region,
-        strategy: &Strategy,
-        best: Option<u64>,
+        run: &Run,
+        candidates: usize,
         batch: &HashSet<Key>,
         rng: &mut Rng,
     ) -> Result<Proposal, Error> {
         let space = history.space();
+        let wanted = if region.is_whole() { 1 } else { candidates };
         let mut widen = 1.0;
         let mut drawn = Vec::new();
         let mut repeated = None;
+        let mut inside = 0;
+        let mut deepest: Option<(f64, Point, Vec<f64>)> = None;
         for _ in 0..DRAWS {
-            drawn = self.draw(strategy, widen, rng);
+            drawn = self.draw(&run.strategy, widen, rng);
             let point = space.decode(&drawn);
-            if !region.admits(history, &point) {
-                continue;
-            }
+            let Some(depth) = region.depth(&point).filter(|_| space.admits(&point)) else { continue };
             if history.is_new(&point) && !batch.contains(&space.key(&point)) {
-                return Ok(self.proposal(point, &drawn, if widen > 1.0 { CLIPPED } else { 0 }));
+                if deepest.as_ref().is_none_or(|(other, ..)| depth > *other) {
+                    deepest = Some((depth, point, drawn.clone()));
+                }
+                inside += 1;
+                if inside == wanted {
+                    break;
+                }
+            } else {
+                if deepest.is_none() {
+                    widen *= 1.2;
+                }
+                repeated = Some(point);
             }
-            widen *= 1.2;
-            repeated = Some(point);
+        }
+        if let Some((_, point, drawn)) = deepest {
+            return Ok(self.proposal(point, &drawn, if widen > 1.0 { CLIPPED } else { 0 }));
         }
         if let Some(point) = repeated {
             // The driver replaces it by a point that is new.
             return Ok(self.proposal(point, &drawn, CLIPPED));
         }
-        let anchor = [Some(space.decode(&strategy.mean)), best.map(|number| point_of(history, number))]
+        let best = run.best().map(|number| point_of(history, number));
+        let anchor = [Some(space.decode(&run.strategy.mean)), best]
             .into_iter()
             .chain(std::iter::once_with(|| best_member(history, region)))
             .flatten()

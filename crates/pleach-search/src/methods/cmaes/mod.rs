@@ -40,6 +40,7 @@ pub(super) const ENTRY: Entry = Entry {
             "what follows when a run has converged: bipop, ipop, none, or stall (between the best points, also without progress)",
         ),
         ("stall", "40", "with restarts = stall: trials without progress that end a run"),
+        ("deepest-of", "8", "in a region of a partition: draws inside, of which the deepest is tried"),
         ("active", "true", "whether bad samples shrink the distribution"),
     ],
     learns: true,
@@ -61,6 +62,7 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
         restarts: [Restarts::Bipop, Restarts::Ipop, Restarts::None, Restarts::Stall]
             [given.word("restarts", &["bipop", "ipop", "none", "stall"])?],
         stall: given.count("stall", 1..=1_000_000)?.unwrap_or(40) as u64,
+        deepest_of: given.count("deepest-of", 1..=30)?.unwrap_or(8),
         active: given.flag("active", true)?,
     };
     assemble(ENTRY.name, history, plan, None)
@@ -102,8 +104,10 @@ const WIDEST: f64 = 0.2;
 /// **Box.** Coordinates outside `[0, 1]` are moved to the end of the range, and the moved point is
 /// what the distribution learns, so optima at an end are reached exactly. The deviation of every
 /// coordinate is capped at [`WIDEST`], above which most draws would be moved.
-/// **Known constraints and regions.** Draws are repeated; only if none is inside, the segment to the
-/// mean, or to the best point inside, is bisected.
+/// **Known constraints.** Draws are repeated; only if none is inside, the segment to the mean, or to
+/// the best point inside, is bisected.
+/// **Regions** likewise; of several draws inside, the deepest is tried, so that the boundaries around a
+/// region also rank what is inside.
 ///
 /// **Discrete parameters** are cells of their coordinate, categorical options in the order they
 /// are declared; a margin keeps neighbouring cells within reach. Permutations are random keys.
@@ -143,8 +147,7 @@ impl Optimizer for Cmaes {
                     if let Some(proposal) = self.screened(history, region, run, &batch) {
                         proposal
                     } else {
-                        let best = run.best();
-                        self.draws.propose(history, region, &run.strategy, best, &batch, &mut rng)?
+                        self.draws.propose(history, region, run, self.plan.deepest_of, &batch, &mut rng)?
                     }
                 } else {
                     region.sample(history, &mut rng)?.into()

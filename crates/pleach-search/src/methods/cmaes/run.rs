@@ -19,6 +19,8 @@ pub(in crate::methods) struct Plan {
     pub(in crate::methods) init: u64,
     /// The mean of the first run.
     pub(in crate::methods) first: First,
+    /// In a part of the space: draws inside, of which the deepest is tried.
+    pub(in crate::methods) deepest_of: usize,
     /// Whether weights of bad samples are negative.
     pub(in crate::methods) active: bool,
     /// What follows when a run has converged.

@@ -24,6 +24,7 @@ fn plan(population: usize) -> Plan {
         sigma: 0.2,
         init: 0,
         first: First::Center,
+        deepest_of: 8,
         active: true,
         restarts: Restarts::Bipop,
         stall: 40,
@@ -217,6 +218,27 @@ fn half(history: &History, offset: f64, above: bool) -> Region {
 }
 
 #[test]
+fn the_deepest_of_several_draws_is_tried() {
+    let problem =
+        Problem::new(Space::new(floats(3), &[]).unwrap(), vec![Metric::objective("loss", Goal::Min)]);
+    let history = History::new(problem.unwrap(), Seed::new(1), 1);
+    let region = half(&history, 0.4, true);
+    let start = Start { mean: vec![0.5; 3], sigma: 0.1, merit: None };
+    let draws = Draws::new(history.space());
+    let run = Run::first(&plan(8), start, &draws, 0);
+    for number in 0..50 {
+        let mut rng = history.seed().rng(number);
+        let inside =
+            std::iter::repeat_with(|| draws.draw(&run.strategy, 1.0, &mut rng)).filter(|x| x[0] > 0.4);
+        let deepest = inside.take(8).map(|x| x[0]).fold(0.0, f64::max);
+        let mut rng = history.seed().rng(number);
+        let proposal = draws.propose(&history, &region, &run, 8, &HashSet::new(), &mut rng).unwrap();
+        let depth = region.depth(&proposal.point).expect("it is inside");
+        assert!((depth - (deepest - 0.4)).abs() < 1e-12, "{depth} against {deepest} - 0.4");
+    }
+}
+
+#[test]
 fn every_region_has_its_own_run_that_outlives_it() {
     let space = Space::new(floats(3), &[]).unwrap();
     let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
@@ -279,6 +301,6 @@ fn options_are_checked() {
     assert_eq!(error("active", 1.into()), "option active of cmaes: expected true or false, got 1");
     assert_eq!(
         error("sigma", 1.into()),
-        "option sigma of cmaes: no such option; there are popsize, sigma0, init, start, restarts, stall, active, replicates"
+        "option sigma of cmaes: no such option; there are popsize, sigma0, init, start, restarts, stall, deepest-of, active, replicates"
     );
 }

@@ -45,6 +45,7 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
         first: First::Best,
         restarts: Restarts::Stall,
         stall: given.count("stall", 1..=1_000_000)?.unwrap_or(120) as u64,
+        deepest_of: 1,
         active: given.flag("active", true)?,
     };
     let screen = Screen {
