@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Either;
 use super::condition::{Condition, Number, at_most};
-use super::parse::{Comparison, Fault, Kind, Node};
+use super::parse::{Comparison, Fault, Function, Kind, Node};
 use crate::space::{Axis, option_list, whole};
 use crate::{Domain, Literal, Parameter};
 
@@ -110,6 +110,7 @@ impl Compiler<'_> {
                 let (left, right) = (self.number(left)?, self.number(right)?);
                 Part::Number(Number::Arithmetic(*operator, Box::new(left), Box::new(right)))
             }
+            Kind::Call(Function::Count, items) => Part::Number(Number::Count(self.conditions(items)?.into())),
             Kind::Call(function, arguments) => {
                 Part::Number(Number::Call(*function, self.numbers(arguments)?))
             }

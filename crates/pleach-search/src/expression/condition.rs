@@ -74,6 +74,8 @@ pub(super) enum Number {
     Negate(Box<Number>),
     Arithmetic(Arithmetic, Box<Number>, Box<Number>),
     Call(Function, Box<[Number]>),
+    /// How many conditions are true.
+    Count(Box<[Condition]>),
 }
 
 /// A truth-valued expression.
@@ -167,6 +169,14 @@ impl Number {
             Number::Arithmetic(operator, left, right) => {
                 arithmetic(*operator, left.at(view)?, right.at(view)?)
             }
+            Number::Count(items) => {
+                let one = |item: &Condition| match item.at(view) {
+                    Truth::True => 1.0,
+                    Truth::False | Truth::Absent => 0.0,
+                    Truth::Undefined => f64::NAN,
+                };
+                items.iter().map(one).sum()
+            }
             Number::Call(function, arguments) => {
                 let first = arguments[0].at(view)?;
                 match function {
@@ -223,7 +233,7 @@ pub(super) fn apply(function: Function, x: f64) -> f64 {
         Function::Sqrt => x.sqrt(),
         Function::Log => x.ln(),
         Function::Exp => x.exp(),
-        Function::Min | Function::Max => x,
+        Function::Min | Function::Max | Function::Count => x,
     }
 }
 

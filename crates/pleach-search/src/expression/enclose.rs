@@ -257,6 +257,15 @@ impl Number {
                 range.absent = a.absent || b.absent;
                 range
             }
+            Number::Count(items) => {
+                let mut range = Range::new(0.0, 0.0);
+                for truths in items.iter().map(|item| item.over(region)) {
+                    range.low += f64::from(truths == Truths::only(Truth::True));
+                    range.high += f64::from(truths.contains(Truth::True));
+                    range.nan |= truths.contains(Truth::Undefined);
+                }
+                range
+            }
             Number::Call(function, arguments) => {
                 let mut joined = arguments[0].over(region);
                 for argument in &arguments[1..] {
@@ -290,7 +299,7 @@ fn call(function: Function, x: Range) -> Range {
         return x;
     }
     match function {
-        Function::Min | Function::Max => x,
+        Function::Min | Function::Max | Function::Count => x,
         Function::Floor | Function::Ceil => {
             Range { low: apply(function, x.low), high: apply(function, x.high), ..x }
         }

@@ -76,7 +76,7 @@ impl Sum {
                 }
                 Some(a)
             }
-            Number::Option { .. } | Number::Call(..) => None,
+            Number::Option { .. } | Number::Call(..) | Number::Count(..) => None,
         }
     }
 

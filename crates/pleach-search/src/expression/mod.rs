@@ -1,14 +1,15 @@
 //! The language of conditions and known constraints.
 //!
 //! Numbers, `'text'`, `true`, `false`, names of parameters; `+ - * / % **`; comparisons, also in
-//! chains (`1 <= a < b`); `and`, `or`, `not`; `in [..]`; `min max abs floor ceil sqrt log exp`.
+//! chains (`1 <= a < b`); `and`, `or`, `not`; `in [..]`; `min max abs floor ceil sqrt log exp`; `count(a, b, …)`, the number
+//! of conditions that are true.
 //! Precedence is Python's, `%` takes the sign of its divisor, arithmetic is that of `f64`.
 //!
 //! # Truth
 //! A parameter that does not exist at a point has no value, and neither has what is computed from
 //! it: a comparison with it is *absent*. One with NaN is *undefined*. `and`, `or` and `not` follow
 //! Kleene: an operand that decides alone decides, else undefined outweighs absent, and absent
-//! outweighs the rest. A constraint holds if it is true or absent; a condition if it is true.
+//! outweighs the rest. What is absent is not counted. A constraint holds if it is true or absent; a condition if it is true.
 //!
 //! # Equality
 //! Numbers within 4 units in the last place of each other count as equal, in every comparison, so

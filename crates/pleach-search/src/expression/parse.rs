@@ -73,10 +73,11 @@ pub(super) enum Function {
     Sqrt,
     Log,
     Exp,
+    Count,
 }
 
 impl Function {
-    const ALL: [(&'static str, Function); 8] = [
+    const ALL: [(&'static str, Function); 9] = [
         ("min", Function::Min),
         ("max", Function::Max),
         ("abs", Function::Abs),
@@ -85,11 +86,16 @@ impl Function {
         ("sqrt", Function::Sqrt),
         ("log", Function::Log),
         ("exp", Function::Exp),
+        ("count", Function::Count),
     ];
 
-    /// Whether it takes two or more arguments, not one.
-    fn is_variadic(self) -> bool {
-        matches!(self, Function::Min | Function::Max)
+    /// The fewest arguments it takes, and whether it takes more.
+    fn arguments(self) -> (usize, bool) {
+        match self {
+            Function::Min | Function::Max => (2, true),
+            Function::Count => (1, true),
+            _ => (1, false),
+        }
     }
 }
 
@@ -310,13 +316,10 @@ impl Parser {
             );
         };
         let arguments = self.list("(", ")")?;
-        match arguments.len() {
-            1 if !function.is_variadic() => {}
-            2.. if function.is_variadic() => {}
-            n => {
-                let wanted = if function.is_variadic() { "two or more arguments" } else { "one argument" };
-                return Fault::new(column, format!("{name} takes {wanted}, got {n}"));
-            }
+        let (n, (fewest, or_more)) = (arguments.len(), function.arguments());
+        if n < fewest || (n > fewest && !or_more) {
+            let wanted = if or_more { "two or more arguments" } else { "one argument" };
+            return Fault::new(column, format!("{name} takes {wanted}, got {n}"));
         }
         node(column, Kind::Call(*function, arguments))
     }

@@ -101,6 +101,8 @@ fn expressions_have_the_expected_truth() {
                 "n-1 == 5",
                 "n == 7 or absent > 1 or flag",
                 "1 / 0 > 5",
+                "count(flag, n > 3, opt == 'sgd', absent > 0) == 2",
+                "2 * count(opt == 'adamw') + count(absent < 1 or flag) == 3",
             ],
         ),
         (
@@ -137,6 +139,7 @@ fn expressions_have_the_expected_truth() {
                 "0/0 > 1 or absent > 1",
                 "min(0/0, 1) == 1",
                 "(0/0) ** 0 == 1",
+                "count(flag, 0/0 > 1) > 0",
             ],
         ),
     ];
@@ -178,6 +181,8 @@ fn faults_are_located_and_explained() {
         ("mean(n, 1) > 2", 1, "no function is called mean; there are min, max"),
         ("sqrt(n, 1) > 2", 1, "sqrt takes one argument, got 2"),
         ("max(n) > 2", 1, "max takes two or more arguments, got 1"),
+        ("count(n) > 2", 7, "expected a condition such as `x < 3`, got a number"),
+        ("count(flag)", 1, "expected a condition such as `x < 3`, got a number"),
         ("n in 3", 6, "expected `[`"),
         ("n in []", 7, "expected a value"),
         ("n < 1e999", 5, "1e999 is not a number"),
@@ -247,6 +252,7 @@ fn condition() -> impl Strategy<Value = String> {
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} and {b})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} or {b})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(({a}) == ({b}))")),
+            (inner.clone(), inner.clone(), 0..3_u8).prop_map(|(a, b, k)| format!("(count({a}, {b}) >= {k})")),
             inner.prop_map(|a| format!("(not {a})")),
         ]
     })
