@@ -123,6 +123,23 @@ impl Facts {
     }
 }
 
+/// Trials that are assumed where the budget is unknown.
+const USUAL: u64 = 200;
+/// With more trials at once, a method that thinks about one after another has them wait.
+const MANY_AT_ONCE: u64 = 50;
+/// Spaces up to this size are compared point by point.
+const POOL: u64 = 100_000;
+/// Trials up to which a Gaussian process over every kind of parameter keeps its pace.
+const MANY_FOR_GP: u64 = 500;
+/// Trials up to which a Gaussian process that ranks the draws of CMA-ES does.
+const MANY_FOR_GP_CMAES: u64 = 5000;
+/// Trials up to which densities with a kernel a point do.
+const MANY_FOR_TPE: u64 = 10_000;
+/// Coordinates up to which covariances are learned well from so many trials.
+const WIDE: usize = 200;
+/// Coordinates that CMA-ES takes.
+const WIDEST: usize = 1000;
+
 /// A method and when it suits.
 struct Candidate {
     method: &'static str,
@@ -132,20 +149,96 @@ struct Candidate {
 
 /// In the order of preference; the last suits every problem.
 const CANDIDATES: &[Candidate] = &[
-    Candidate {
-        method: "cmaes",
-        judge: |facts| {
-            if !facts.numbers {
-                return Err("it takes options and orders for numbers".into());
-            }
-            Ok("every parameter is a number".into())
-        },
-    },
+    Candidate { method: "gp", judge: gp },
+    Candidate { method: "gp-cmaes", judge: gp_cmaes },
+    Candidate { method: "la-mcts+cmaes", judge: la_mcts_cmaes },
+    Candidate { method: "cmaes", judge: cmaes },
+    Candidate { method: "tpe", judge: tpe },
     Candidate {
         method: "aging-evolution",
-        judge: |_| Ok("mutations suit every space, any budget and any number of trials at once".into()),
+        judge: |_| Ok("mutations suit every space and any budget".into()),
     },
 ];
+
+impl Facts {
+    fn budget(&self) -> u64 {
+        self.inputs.budget.unwrap_or(USUAL)
+    }
+
+    /// The budget in words.
+    fn trials(&self) -> String {
+        let unknown = if self.inputs.budget.is_none() { " (assumed)" } else { "" };
+        format!("{} trials{unknown}", self.budget())
+    }
+
+    /// Fails if a method that chooses points one after another would keep trials waiting.
+    fn few_at_once(&self) -> Result<(), String> {
+        if self.inputs.parallel <= MANY_AT_ONCE {
+            return Ok(());
+        }
+        Err(format!("it chooses one point after another, too slowly for {} at once", self.inputs.parallel))
+    }
+
+    /// Fails if the space is not one of 2 to [`WIDEST`] numbers.
+    fn numbers(&self) -> Result<(), String> {
+        match self.coordinates {
+            _ if !self.numbers => Err("it takes options, orders and conditions for numbers".into()),
+            2..=WIDEST => Ok(()),
+            n => Err(format!("it is made for 2 to {WIDEST} coordinates, not {n}")),
+        }
+    }
+}
+
+fn gp(facts: &Facts) -> Result<String, String> {
+    facts.few_at_once()?;
+    if facts.budget() > MANY_FOR_GP {
+        return Err(format!("it slows down with every trial, and {} are many", facts.trials()));
+    }
+    match facts.points {
+        Some(points) if points <= POOL => Ok(format!(
+            "a Gaussian process can compare all of {points} points for each of {}",
+            facts.trials()
+        )),
+        _ if facts.numbers && facts.coordinates > 1 => {
+            Err("gp-cmaes needs fewer trials where every parameter is a number".into())
+        }
+        _ => Ok(format!("a Gaussian process makes the most of {} in a space of every kind", facts.trials())),
+    }
+}
+
+fn gp_cmaes(facts: &Facts) -> Result<String, String> {
+    facts.numbers()?;
+    facts.few_at_once()?;
+    if facts.coordinates > WIDE {
+        return Err(format!("its model sees little in {} coordinates", facts.coordinates));
+    }
+    if facts.budget() > MANY_FOR_GP_CMAES {
+        return Err(format!("with {} trials can be had for less than a model costs", facts.trials()));
+    }
+    Ok(format!(
+        "{} numbers, and few enough trials ({}) for a model to rank the draws of CMA-ES",
+        facts.coordinates,
+        facts.trials()
+    ))
+}
+
+fn la_mcts_cmaes(facts: &Facts) -> Result<String, String> {
+    facts.numbers()?;
+    facts.few_at_once()?;
+    Ok(format!("{} numbers, and {}: CMA-ES gains by a learned region", facts.coordinates, facts.trials()))
+}
+
+fn cmaes(facts: &Facts) -> Result<String, String> {
+    facts.numbers()?;
+    Ok(format!("{} trials at once are a generation of CMA-ES", facts.inputs.parallel))
+}
+
+fn tpe(facts: &Facts) -> Result<String, String> {
+    if facts.budget() > MANY_FOR_TPE {
+        return Err(format!("it slows down with every trial, and {} are many", facts.trials()));
+    }
+    Ok(format!("densities of good points suit every kind of parameter and {}", facts.trials()))
+}
 
 #[cfg(test)]
 mod tests {
@@ -192,17 +285,22 @@ mod tests {
     fn choices_are_pinned() {
         // Space, budget (0: unknown), trials at once, and the method.
         let cases: &[(&str, u64, u64, &str)] = &[
-            ("numbers-1", 50, 1, "cmaes"),
-            ("numbers-20", 500, 1, "cmaes"),
-            ("numbers-20", 0, 1, "cmaes"),
-            ("numbers-100", 1000, 1, "cmaes"),
-            ("numbers-500", 5000, 1, "cmaes"),
-            ("cells", 300, 1, "aging-evolution"),
-            ("mixed", 100, 1, "aging-evolution"),
-            ("conditional", 2000, 1, "aging-evolution"),
-            ("order", 1000, 1, "aging-evolution"),
-            ("bits", 300, 1, "aging-evolution"),
-            ("one", 0, 1, "aging-evolution"),
+            ("numbers-1", 50, 1, "gp"),
+            ("numbers-20", 500, 1, "gp-cmaes"),
+            ("numbers-20", 0, 8, "gp-cmaes"),
+            ("numbers-20", 100_000, 1, "la-mcts+cmaes"),
+            ("numbers-20", 500, 100, "cmaes"),
+            ("numbers-100", 1000, 1, "gp-cmaes"),
+            ("numbers-500", 5000, 1, "la-mcts+cmaes"),
+            ("cells", 300, 1, "gp"),
+            ("cells", 5000, 1, "tpe"),
+            ("mixed", 100, 1, "gp"),
+            ("conditional", 2000, 1, "tpe"),
+            ("order", 300, 1, "gp"),
+            ("order", 1000, 1, "tpe"),
+            ("bits", 300, 100, "tpe"),
+            ("bits", 100_000, 1, "aging-evolution"),
+            ("one", 0, 1, "gp"),
         ];
         for &(space, budget, parallel, expected) in cases {
             let choice = choose(&problem(parameters(space)), &inputs(budget, parallel));
