@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use pleach_search::Space;
+use pleach_search::{History, Search, Space};
 use serde::{Deserialize, Serialize};
 
 use crate::best::best_trial;
@@ -223,6 +223,32 @@ impl Reader {
         let replayed = replay(&self.store, &study, Purpose::Look)?;
         let history = replayed.search.history();
         history.best().map(|best| best_trial(&self.store, study.id, history, best)).transpose()
+    }
+
+    /// Every trial of a study as methods see it.
+    ///
+    /// # Errors
+    /// As [`Reader::trials`].
+    pub fn history(&self, name: Option<&str>) -> Result<History, Error> {
+        let replayed = replay(&self.store, &pick(&self.store, name)?, Purpose::Look)?;
+        Ok(replayed.search.history().clone())
+    }
+
+    /// The search of a study: as it is now, or as it was when it was about to be asked for trial
+    /// `before`. It is a copy; what is asked of it changes nothing in the file.
+    ///
+    /// This replays what came after the last snapshot, or all of it.
+    ///
+    /// # Errors
+    /// [`Error::NoTrial`]; as [`Reader::trials`].
+    pub fn search(&self, name: Option<&str>, before: Option<u64>) -> Result<Search, Error> {
+        let study = pick(&self.store, name)?;
+        let Some(number) = before else { return Ok(replay(&self.store, &study, Purpose::Continue)?.search) };
+        let trials = self.store.next_number(study.id)?;
+        if number >= trials {
+            return Err(Error::NoTrial { number, trials });
+        }
+        Ok(replay(&self.store, &study, Purpose::Before(number))?.search)
     }
 
     /// How far a study is.

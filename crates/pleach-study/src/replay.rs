@@ -14,6 +14,8 @@ pub(crate) enum Purpose {
     Continue,
     /// To look at its history: the state of its method is not rebuilt.
     Look,
+    /// To see what its method knew when it was asked for this trial.
+    Before(u64),
 }
 
 /// A study as its rows tell it.
@@ -48,13 +50,14 @@ pub(crate) fn replay(store: &Store, study: &StudyRow, purpose: Purpose) -> Resul
             descriptors: BTreeMap::new(),
             ..study.spec.clone()
         };
-        return replay_from(store, study, &plain, Some(Snapshot { seq: END, data: Vec::new() }));
+        return replay_from(store, study, &plain, Some(Snapshot { seq: END, data: Vec::new() }), None);
     }
+    let until = if let Purpose::Before(number) = purpose { Some(number) } else { None };
     let snapshot = store.snapshot(study.id)?;
-    match replay_from(store, study, &study.spec, snapshot) {
+    match replay_from(store, study, &study.spec, snapshot, until) {
         Err(Error::Search(pleach_search::Error::Snapshot)) => {
             tracing::debug!(study = study.name, "the snapshot does not fit; every event is replayed");
-            replay_from(store, study, &study.spec, None)
+            replay_from(store, study, &study.spec, None, until)
         }
         result => result,
     }
@@ -70,11 +73,13 @@ enum Recorded {
     Edited(Vec<Parameter>),
 }
 
+/// `until`: the trial whose ask is left out, and all that came after.
 fn replay_from(
     store: &Store,
     study: &StudyRow,
     spec: &Spec,
     snapshot: Option<Snapshot>,
+    until: Option<u64>,
 ) -> Result<Replayed, Error> {
     let wrong = |number: u64, message: &str| store.damaged(format!("trial {number}: {message}"));
     let mut spec_now = study.spec.clone();
@@ -116,6 +121,9 @@ fn replay_from(
     let revisions = store.revisions(study.id)?;
     events.extend(revisions.into_iter().map(|(seq, parameters)| (seq, Recorded::Edited(parameters))));
     events.sort_by_key(|(seq, _)| *seq);
+    let is_last = |event: &Recorded| matches!(event, Recorded::Asked(number, ..) if Some(*number) == until);
+    let end = events.iter().position(|(_, event)| is_last(event)).unwrap_or(events.len());
+    events.truncate(end);
     let total = events.len() as u64;
     if let Some(i) = (1..=total).zip(&events).find_map(|(i, (seq, _))| (*seq != i).then_some(i)) {
         return Err(store.damaged(format!("event {i} of study {} is missing", study.name)));

@@ -162,6 +162,30 @@ fn descriptors_are_stored_with_a_study() {
 }
 
 #[test]
+fn a_reader_sees_the_search_as_it_is_and_as_it_was() {
+    let (_folder, path) = file();
+    let study = create(&path, &spec("cmaes"));
+    run(&study, 40);
+    let reader = Reader::open(&path).unwrap();
+    let mut now = reader.search(None, None).unwrap();
+    assert_eq!(now.history().next_number(), 40);
+    for number in [0, 7, 39] {
+        let mut then = reader.search(None, Some(number)).unwrap();
+        let trials = then.history().trials();
+        assert!(trials.iter().all(|trial| trial.outcome.is_some()) && trials.len() as u64 == number);
+        // Asked again, it proposes what it proposed then.
+        assert_eq!(then.ask(1).unwrap(), [number]);
+        assert_eq!(then.history().trial(number).point, now.history().trial(number).point);
+    }
+    assert!(matches!(reader.search(None, Some(40)), Err(Error::NoTrial { number: 40, trials: 40 })));
+    // It is a copy: the study itself goes on from where it is.
+    now.ask(1).unwrap();
+    assert_eq!(study.ask("w", 1, None).unwrap()[0].number, 40);
+    assert_eq!(reader.history(None).unwrap().next_number(), 41);
+    assert_eq!(reader.history(None).unwrap().trial(40).point, now.history().trial(40).point);
+}
+
+#[test]
 fn a_file_holds_several_studies() {
     let (_folder, path) = file();
     let one = create(&path, &spec("random"));

@@ -158,6 +158,45 @@ fn show_says_why_a_study_has_its_method() {
 }
 
 #[test]
+fn tree_explains_a_partition() {
+    let method = "method = \"la-mcts+cmaes\"\nleaf = 10";
+    let bench =
+        Bench::with(&BRANIN.replace("method = \"random\"", method).replace("trials = 30", "trials = 80"));
+    bench.ok(&["run", "e.toml"]);
+    let tree = bench.json(&["tree", "e.toml", "--json"]);
+    assert_eq!(
+        keys(&tree),
+        ["study", "method", "asks", "asks_below_root", "built_at", "nodes", "trial", "path"]
+    );
+    let nodes = tree["nodes"].as_array().unwrap();
+    assert!(nodes.len() > 1 && nodes[0]["points"] == 80 && nodes[0]["parent"].is_null(), "{tree}");
+    let best = bench.json(&["best", "e.toml", "--json"]);
+    assert_eq!(nodes[0]["best"], best["best"]["number"]);
+    assert_eq!((&tree["trial"], &tree["path"][0]["node"]), (&79.into(), &0.into()));
+    let text = bench.ok(&["tree", "e.toml"]);
+    for part in [
+        "regions, divided anew at",
+        "proposals (",
+        "the space",
+        "trial 79 was proposed by the method",
+        "in node",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    // As it was when a trial was asked for: only trials before it are in.
+    let then = bench.json(&["tree", "e.toml", "--trial", "60", "--json"]);
+    assert_eq!((&then["nodes"][0]["points"], &then["trial"]), (&60.into(), &60.into()));
+    assert!(bench.ok(&["tree", "e.toml", "--trial", "60"]).contains("when trial 60 was asked for"));
+    assert_eq!(bench.pleach(&["tree", "e.toml", "--trial", "80"]).code, 2);
+
+    let bench = Bench::with(BRANIN);
+    bench.ok(&["run", "e.toml"]);
+    let ran = bench.pleach(&["tree", "e.toml"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("no tree is learned") && ran.stderr.contains("la-mcts"), "{}", ran.stderr);
+}
+
+#[test]
 fn export_writes_a_file_and_all_columns() {
     let bench = done();
     let text = bench.ok(&["export", "e.toml"]);

@@ -33,6 +33,7 @@ pub(crate) enum Verb {
     Best(verbs::Best),
     Ls(verbs::Ls),
     Show(verbs::Show),
+    Tree(verbs::Tree),
     Logs(verbs::Logs),
     Export(verbs::Export),
     Import(verbs::Import),

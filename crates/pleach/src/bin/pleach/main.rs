@@ -64,6 +64,7 @@ fn run(verb: &Verb, out: &mut dyn Write) -> Result<Exit, Fault> {
         Verb::Best(verb) => verb.run(out),
         Verb::Ls(verb) => verb.run(out),
         Verb::Show(verb) => verb.run(out),
+        Verb::Tree(verb) => verb.run(out),
         Verb::Logs(verb) => verb.run(out),
         Verb::Export(verb) => verb.run(out),
         Verb::Import(verb) => verb.run(out),

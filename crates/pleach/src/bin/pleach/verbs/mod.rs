@@ -10,6 +10,7 @@ mod read;
 mod run;
 mod session;
 mod study;
+mod tree;
 mod write;
 
 pub(crate) use check::Check;
@@ -22,4 +23,5 @@ pub(crate) use read::{Best, Logs, Ls, Show};
 pub(crate) use run::Run;
 pub(crate) use session::Session;
 pub(crate) use study::Study;
+pub(crate) use tree::Tree;
 pub(crate) use write::{Ask, Cancel, Enqueue, Retry, Tell};
