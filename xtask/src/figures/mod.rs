@@ -5,6 +5,7 @@
 
 mod contest;
 mod crash_loop;
+mod hpo_tables;
 mod jobs;
 mod minimise;
 mod mujoco;
@@ -53,6 +54,7 @@ const FIGURES: &[Figure] = &[
     nb201_evolution::FIGURE,
     nb201_queries::FIGURE,
     nb201_limit::FIGURE,
+    hpo_tables::FIGURE,
     partition_gain::FIGURE,
     synthetic::IN_20,
     synthetic::IN_TIME,
