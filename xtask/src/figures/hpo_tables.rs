@@ -157,11 +157,11 @@ fn summarise(records: &[Record]) -> Vec<Row> {
                 rows.push(Row::new(format!("{who}, {problem}, median"), *median));
             }
             for (ranks, own) in ranks.iter_mut().zip(&medians) {
-                // Equal medians share their ranks.
+                // Equal medians share their ranks; who has no run has no rank.
                 let below = medians.iter().filter(|other| *other < own).count() as f64;
-                let equal = medians.iter().filter(|other| *other == own).count() as f64;
-                if equal > 0.0 {
-                    ranks.push(below + 0.5 * (equal + 1.0));
+                let up_to = medians.iter().filter(|other| *other <= own).count() as f64;
+                if own.is_finite() {
+                    ranks.push(0.5 * (below + up_to + 1.0));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::bytes::{Reader, Writer};
 use super::{Optimizer, Proposal};
 use crate::gp::field::{Field, Hyperparameters, Known};
-use crate::gp::pool::Pool;
+use crate::gp::pool::{Axis, Pool};
 use crate::gp::targets;
 use crate::normal;
 use crate::{Error, Goal, History, Measurement, Merit, Metric, Region};
@@ -14,8 +14,8 @@ use crate::{Error, Goal, History, Measurement, Merit, Metric, Region};
 const FIRST_FIT: usize = 5;
 
 /// Every so many trials is at the best point of a draw from the posterior, if nothing is known of a
-/// point but its parameters: expected improvement alone may sit in the wrong basin for hundreds of
-/// trials.
+/// point but options without order: expected improvement alone may sit in the wrong basin for hundreds
+/// of trials.
 const DRAW_EVERY: u64 = 4;
 
 /// With more known points than this the hyper-parameters hardly move.
@@ -241,7 +241,8 @@ impl Finite {
         for (field, process) in fields.iter_mut().zip(&self.processes) {
             field.update(&ledger.pool, &ledger.known, process, &rows);
         }
-        if self.plan.thompson || number % DRAW_EVERY == DRAW_EVERY - 1 {
+        let has_order = ledger.pool.axes().iter().any(Axis::is_ordered);
+        if self.plan.thompson || !has_order && number % DRAW_EVERY == DRAW_EVERY - 1 {
             let draws = fields.iter().zip(&targets).map(|(field, y)| field.draw(&ledger.pool, y, &mut rng));
             if let Some(draws) = draws.collect::<Option<Vec<_>>>() {
                 let scores: Vec<f64> = candidates.iter().map(|&point| drawn_score(&draws, point)).collect();
@@ -255,13 +256,25 @@ impl Finite {
         let best = feasible.map(|(_, y)| *y).min_by(f64::total_cmp);
         // Without limits, a best that is not feasible is as good as any other.
         let best = best.or_else(|| limits.is_empty().then_some(0.0));
+        // Of two points the one with the larger deviation and the larger relative improvement is better, so
+        // that most points need no special functions.
+        let only_the_best = region.is_whole() && limits.is_empty();
+        let mut leader: Option<(f64, f64, f64)> = None;
         let score = |&point: &u32| {
-            let improvement = best.map_or(0.0, |best| {
+            let mut score = 0.0;
+            if let Some(best) = best {
                 let deviation = objective.deviation(point);
-                deviation.ln() + normal::ln_improvement((best - objective.mean(point)) / deviation).0
-            });
+                let u = (best - objective.mean(point)) / deviation;
+                if only_the_best && leader.is_some_and(|(d, v, _)| deviation <= d && u <= v) {
+                    return f64::NEG_INFINITY;
+                }
+                score = deviation.ln() + normal::ln_improvement(u).0;
+                if leader.is_none_or(|(.., most)| score > most) {
+                    leader = Some((deviation, u, score));
+                }
+            }
             let kept = limits.iter().map(|limit| normal::ln_cdf(-limit.mean(point) / limit.deviation(point)));
-            improvement + kept.sum::<f64>()
+            score + kept.sum::<f64>()
         };
         let scores: Vec<f64> = candidates.iter().map(score).collect();
         ledger.pick(history, region, candidates, &scores)
