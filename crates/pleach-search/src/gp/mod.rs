@@ -14,7 +14,7 @@ pub(crate) mod pool;
 pub(crate) mod targets;
 
 pub(crate) use acquisition::Acquisition;
-pub(crate) use fit::fit;
+pub(crate) use fit::{fit, fit_warped};
 pub(crate) use kernel::{Input, Inputs, Kernel, Tuned};
 pub(crate) use lbfgs::minimise;
 pub(crate) use model::{Model, Posterior};

@@ -70,6 +70,71 @@ pub(crate) fn log_warped(values: &[f64], share: f64) -> Vec<f64> {
     shares
 }
 
+/// Losses that may be told by a logarithm.
+#[derive(Clone, Debug)]
+pub(crate) struct Losses {
+    /// From 0 (the best) to 1 (the worst).
+    shares: Vec<f64>,
+    middle: f64,
+}
+
+/// Losses told by a logarithm.
+#[derive(Clone, Debug)]
+pub(crate) struct Warped {
+    /// Of mean 0 and variance 1.
+    pub(crate) values: Vec<f64>,
+    /// Their derivatives by the warp.
+    pub(crate) slopes: Vec<f64>,
+    /// The negative logarithm of the density of losses relative to that of the values, and its
+    /// derivative by the warp.
+    pub(crate) cost: f64,
+    pub(crate) cost_slope: f64,
+}
+
+impl Losses {
+    pub(crate) fn new(values: &[f64]) -> Self {
+        let range = Range::of(values);
+        let shares: Vec<f64> = values.iter().map(|&value| range.share(value)).collect();
+        let middle = quantile_of(&shares, 0.5).max(1e-12);
+        Self { shares, middle }
+    }
+
+    /// Some of them, told as if all were there.
+    pub(crate) fn pick(&self, chosen: &[usize]) -> Self {
+        Self { shares: chosen.iter().map(|&i| self.shares[i]).collect(), middle: self.middle }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// The losses `u` as `ln(1 + u / (m e^t))`, standardised, where `m` is the median loss above the best
+    /// and `t` the warp: for a large `t` as they are, for a small one by their logarithms.
+    pub(crate) fn warped(&self, warp: f64) -> Warped {
+        let n = self.shares.len() as f64;
+        let offset = self.middle * warp.exp();
+        let mut values: Vec<f64> = self.shares.iter().map(|u| (u / offset).ln_1p()).collect();
+        let mut slopes: Vec<f64> = self.shares.iter().map(|u| -u / (offset + u)).collect();
+        let mean = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / n).sqrt();
+        if sd.is_nan() || sd <= 0.0 {
+            let zeros = vec![0.0; self.shares.len()];
+            return Warped { values: zeros.clone(), slopes: zeros, cost: 0.0, cost_slope: 0.0 };
+        }
+        let mean_slope = slopes.iter().sum::<f64>() / n;
+        for (z, slope) in values.iter_mut().zip(&mut slopes) {
+            (*z, *slope) = ((*z - mean) / sd, (*slope - mean_slope) / sd);
+        }
+        let sd_slope = values.iter().zip(&slopes).map(|(z, slope)| z * slope).sum::<f64>() / n;
+        for (z, slope) in values.iter().zip(&mut slopes) {
+            *slope -= z * sd_slope;
+        }
+        let cost = self.shares.iter().map(|u| (offset + u).ln()).sum::<f64>() + n * sd.ln();
+        let cost_slope = self.shares.iter().map(|u| offset / (offset + u)).sum::<f64>() + n * sd_slope;
+        Warped { values, slopes, cost, cost_slope }
+    }
+}
+
 /// The value that a `share` of the values is below (nearest rank).
 pub(crate) fn quantile_of(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -158,6 +223,24 @@ mod tests {
             (values.iter().sum::<f64>() / 4.0, values.iter().map(|y| y * y).sum::<f64>() / 4.0);
         assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12);
         assert!(((values[3] - values[0]) * scale - 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn slopes_of_warped_losses_are_those_of_differences() {
+        let losses = Losses::new(&[3.0, 1.0, 1.5, 9.0, 2.0, 100.0]);
+        for warp in [-3.0, 0.0, 2.5] {
+            let (at, above, below) =
+                (losses.warped(warp), losses.warped(warp + 1e-5), losses.warped(warp - 1e-5));
+            let close = |got: f64, up: f64, down: f64| {
+                let want = (up - down) / 2e-5;
+                assert!((got - want).abs() < 1e-7 * (1.0 + want.abs()), "{warp}: {got} against {want}");
+            };
+            close(at.cost_slope, above.cost, below.cost);
+            for i in 0..6 {
+                close(at.slopes[i], above.values[i], below.values[i]);
+            }
+            assert!((at.values.iter().map(|z| z * z).sum::<f64>() / 6.0 - 1.0).abs() < 1e-12);
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::super::bytes::{Reader, Writer};
-use crate::gp::targets::{log_warped, quantile_of, standardised};
-use crate::gp::{Input, Inputs, Kernel, Model, Posterior, fit};
+use crate::gp::targets::{Losses, quantile_of, standardised};
+use crate::gp::{Input, Inputs, Kernel, Model, Posterior, fit, fit_warped};
 use crate::{Error, History, Measurement, Outcome};
 
 /// What a process is told of every point.
@@ -33,8 +33,8 @@ pub(super) struct Surrogate {
     is_fitted: bool,
     /// The standard deviation of the process at the last fit, in the unit of what is told; 0 before.
     unit: f64,
-    /// The share of the losses that are below the offset of the logarithm by which they are told; none if
-    /// they are told as they are.
+    /// The logarithm by which losses are told (see [`Losses::warped`]); none if they are told as they
+    /// are, since their noise would not be understood.
     warp: Option<f64>,
     model: Model,
 }
@@ -104,19 +104,19 @@ impl Surrogate {
 
     /// What is told of `points`.
     pub(super) fn targets(&self, history: &History, points: &[u64]) -> Targets {
-        self.scaled(history, points, self.warp).0
+        self.scaled(history, points).0
     }
 
     /// What is told of `points`, and its unit.
-    fn scaled(&self, history: &History, points: &[u64], warp: Option<f64>) -> (Targets, f64) {
+    fn scaled(&self, history: &History, points: &[u64]) -> (Targets, f64) {
         let observed: Vec<Option<(f64, f64)>> =
             points.iter().map(|&first| self.observe(history, first)).collect();
         let known: Vec<f64> = observed.iter().flatten().map(|(value, _)| *value).collect();
-        let (told, unit) = match (self.told, warp) {
+        let (told, unit) = match (self.told, self.warp) {
             (Told::Validity, _) => (known, 1.0),
             (Told::Limit(_), _) => (signed_logarithms(&known), 1.0),
             (Told::Objective, None) => standardised(&known),
-            (Told::Objective, Some(share)) => (standardised(&log_warped(&known, share)).0, 1.0),
+            (Told::Objective, Some(warp)) => (Losses::new(&known).warped(warp).values, 1.0),
         };
         let mut told = told.into_iter();
         let values = observed.iter().map(|known| known.and_then(|_| told.next()).unwrap_or(0.0)).collect();
@@ -130,16 +130,32 @@ impl Surrogate {
         let kernel = self.model.tuned().kernel().clone();
         let known: Vec<u64> =
             points.iter().copied().filter(|&first| self.observe(history, first).is_some()).collect();
-        let (targets, unit) = self.scaled(history, &known, self.warp);
+        let (targets, unit) = self.scaled(history, &known);
         let chosen = fitted(&targets.values);
         let mut inputs = Inputs::default();
         for &i in &chosen {
             inputs.push(&input(known[i]));
         }
         let pick = |values: &[f64]| -> Vec<f64> { chosen.iter().map(|&i| values[i]).collect() };
-        let (values, noise) = (pick(&targets.values), pick(&targets.noise));
+        let (mut values, noise) = (pick(&targets.values), pick(&targets.noise));
         let start = self.model.tuned().theta();
-        let theta = fit(&kernel, &inputs, &noise, &values, start, EVALUATIONS[usize::from(self.is_fitted)]);
+        let evaluations = EVALUATIONS[usize::from(self.is_fitted)];
+        let theta;
+        if self.told == Told::Objective && !targets.is_noisy {
+            let observed: Vec<f64> = known
+                .iter()
+                .filter_map(|&first| self.observe(history, first))
+                .map(|(loss, _)| loss)
+                .collect();
+            let losses = Losses::new(&observed).pick(&chosen);
+            let (found, warp) =
+                fit_warped(&kernel, &inputs, &losses, start, self.warp.unwrap_or(0.0), evaluations);
+            (theta, self.warp) = (found, Some(warp));
+            values = losses.warped(warp).values;
+        } else {
+            self.warp = None;
+            theta = fit(&kernel, &inputs, &noise, &values, start, evaluations);
+        }
         self.is_fitted = true;
         let mut model = Model::new(kernel.tuned(&theta));
         for (i, noise) in noise.iter().enumerate() {
@@ -152,6 +168,7 @@ impl Surrogate {
     pub(super) fn write(&self, out: &mut Writer) {
         out.u64(u64::from(self.is_fitted));
         out.f64(self.unit);
+        out.u64(u64::from(self.warp.is_some()));
         out.f64(self.warp.unwrap_or(0.0));
         out.floats(self.model.tuned().theta());
     }
@@ -159,7 +176,8 @@ impl Surrogate {
     pub(super) fn read(&mut self, from: &mut Reader<'_>) -> Result<(), Error> {
         self.is_fitted = from.u64()? == 1;
         self.unit = from.f64()?;
-        self.warp = Some(from.f64()?).filter(|share| *share > 0.0);
+        let is_warped = from.u64()? == 1;
+        self.warp = Some(from.f64()?).filter(|_| is_warped);
         let kernel = self.model.tuned().kernel().clone();
         self.model = Model::new(kernel.tuned(&from.floats(kernel.priors().len())?));
         Ok(())
