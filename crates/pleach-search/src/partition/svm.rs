@@ -108,3 +108,71 @@ fn offset(
     }
     if count > 0 { sum / count as f64 } else { 0.5 * (low + high) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linalg::{dot, squared_distance};
+
+    /// The points and labels of `data/make_svm_golden.py`.
+    fn golden() -> (Vec<[f64; 3]>, Vec<bool>) {
+        let coordinate = |i: u32, j: u32| f64::from((i * 37 + j * 61 + i * i * (j + 3)) % 101) / 101.0;
+        let points: Vec<[f64; 3]> = (0..60).map(|i| [0, 1, 2].map(|j| coordinate(i, j))).collect();
+        let is_good = |(i, p): (usize, &[f64; 3])| (p[0] + p[1] * p[1] > 0.8) != i.is_multiple_of(7);
+        let good = points.iter().enumerate().map(is_good).collect();
+        (points, good)
+    }
+
+    #[test]
+    fn solutions_are_those_of_scikit_learn() {
+        // data/make_svm_golden.py with scikit-learn 1.9.1: objective of the dual, support vectors, and
+        // decision values.
+        let check = |kernel: fn(&[f64], &[f64]) -> f64, objective: f64, supports: usize, values: [f64; 4]| {
+            let (points, good) = golden();
+            let gram: Vec<f64> =
+                points.iter().flat_map(|a| points.iter().map(move |b| kernel(a, b))).collect();
+            let solution = solve(&gram, &good, C);
+            let c = &solution.coefficients;
+            let quadratic: f64 = (0..60).map(|i| c[i] * dot(&gram[i * 60..(i + 1) * 60], c)).sum();
+            let got = 0.5 * quadratic - c.iter().map(|c| c.abs()).sum::<f64>();
+            assert!((got / objective - 1.0).abs() < 1e-6, "{got} {objective}");
+            let n = c.iter().filter(|c| c.abs() > 0.0).count();
+            assert!(n.abs_diff(supports) <= 1, "{n} {supports}");
+            let fresh = [[0.1, 0.2, 0.3], [0.5, 0.5, 0.5], [0.9, 0.1, 0.4], [0.3, 0.9, 0.6]];
+            for (point, want) in fresh.iter().zip(values) {
+                let terms = points.iter().zip(c).map(|(v, c)| c * kernel(v, point));
+                let got = terms.sum::<f64>() + solution.offset;
+                // The tolerance of the solver.
+                assert!((got - want).abs() < 2e-3, "{got} {want}");
+            }
+        };
+        check(
+            |a, b| (-2.0 * squared_distance(a, b)).exp(),
+            -271.671_916_746,
+            35,
+            [-1.488_062_632, 0.303_087_635, 1.067_007_264, 0.984_584_483],
+        );
+        check(
+            |a, b| (1.5 * dot(a, b) + 1.0).powi(3),
+            -289.968_305_422,
+            38,
+            [-1.804_571_866, 0.159_055_603, 1.185_678_051, 0.990_623_754],
+        );
+        check(dot, -387.428_954_261, 41, [-1.331_911_363, 0.357_977_359, 0.085_991_699, 1.073_544_028]);
+    }
+
+    #[test]
+    fn multipliers_keep_their_bounds_and_their_balance() {
+        let (points, good) = golden();
+        let gram: Vec<f64> = points
+            .iter()
+            .flat_map(|a| points.iter().map(|b| (-9.0 * squared_distance(a, b)).exp()))
+            .collect();
+        let solution = solve(&gram, &good, C);
+        let sign = |good: bool| if good { 1.0 } else { -1.0 };
+        for (c, good) in solution.coefficients.iter().zip(&good) {
+            assert!((0.0..=C).contains(&(c * sign(*good))));
+        }
+        assert!(solution.coefficients.iter().sum::<f64>().abs() < 1e-9);
+    }
+}
