@@ -56,12 +56,12 @@ pub fn check(entry: &Entry) -> Vec<&'static str> {
 ///
 /// # Panics
 /// If the space has no points to draw.
-pub fn told(space: Space, n: usize, loss: impl Fn(&[f64]) -> f64) -> History {
+pub fn told(space: Space, n: u64, seed: u64, loss: impl Fn(&[f64]) -> f64) -> History {
     let problem =
         Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).expect("it has an objective");
-    let mut history = History::new(problem, Seed::new(n as u64), 1);
-    for k in 0..n as u64 {
-        let point = history.sample(&mut Seed::new(n as u64).rng(k)).expect("the space has points");
+    let mut history = History::new(problem, Seed::new(seed), 1);
+    for k in 0..n {
+        let point = history.sample(&mut Seed::new(seed).rng(k)).expect("the space has points");
         let loss = loss(&history.space().encode(&point));
         let number = history.push(point, Origin::Enqueued);
         history.settle(number, measured(vec![loss]));

@@ -19,6 +19,7 @@ mod partition_gain;
 mod peer;
 mod picture;
 mod record;
+mod region_exact;
 mod same_cmaes;
 mod same_method;
 mod statistics;
@@ -62,6 +63,7 @@ const FIGURES: &[Figure] = &[
     same_method::FIGURE,
     mujoco::FIGURE,
     overhead_methods::FIGURE,
+    region_exact::FIGURE,
 ];
 
 /// Arguments of `cargo xtask figure`.

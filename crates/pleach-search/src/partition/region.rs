@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn every_draw_is_inside() {
         for constraints in [&[][..], &["x * k <= 3", "x + l < 90"]] {
-            let history = told(Space::new(parameters(), constraints).unwrap(), 200, loss);
+            let history = told(Space::new(parameters(), constraints).unwrap(), 200, 1, loss);
             let bounds: Vec<(f64, f64)> = (0..history.space().unit_len()).map(|_| (0.1, 0.8)).collect();
             for first in FAMILIES {
                 let region = Region::learned(&history, &[first, Some(Family::Rbf)]);
@@ -294,7 +294,7 @@ mod tests {
             Parameter::permutation("p", 3),
         ];
         let ring = |u: &[f64]| ((u[0] - 0.5).powi(2) + (u[1] - 0.5).powi(2) - 0.1).abs() + 0.2 * u[2] * u[3];
-        let history = told(Space::new(parameters, &["x < 0.7"]).unwrap(), 300, ring);
+        let history = told(Space::new(parameters, &["x < 0.7"]).unwrap(), 300, 1, ring);
         let cell = |point: &Point| {
             let u = history.space().encode(point);
             [u[0] * 4.0, u[1] * 4.0, u[2] * 3.0, f64::from(u8::from(u[3] < u[4]))]
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_start_outside_is_brought_inside() {
-        let history = told(Space::new(parameters(), &[]).unwrap(), 200, loss);
+        let history = told(Space::new(parameters(), &[]).unwrap(), 200, 1, loss);
         let region = Region::learned(&history, &[Some(Family::Rbf), Some(Family::Ridge)]);
         let part = region.part.as_ref().unwrap();
         let outside = (0..200).filter(|&number| !region.contains(&history.trial(number).point));
