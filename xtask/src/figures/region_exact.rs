@@ -22,16 +22,16 @@ pub(super) const FIGURE: Figure = Figure {
 /// Draws that are compared, and every how many-th of those made they are, so that they count as
 /// independent; odd, so that they come from all walks in turn.
 const DRAWS: usize = 100_000;
-const EVERY: usize = 15;
+const EVERY: usize = 9;
 /// Draws of the whole space, of which those inside are the truth.
-const TRUTH: usize = 3_000_000;
+const TRUTH: usize = 2_000_000;
 /// Expected draws in a cell, at least; smaller cells are taken together.
 const LEAST: f64 = 20.0;
 /// Deep trees, and draws from each.
 const TREES: u64 = 5;
-const TREE_DRAWS: usize = 100_000;
+const TREE_DRAWS: usize = 40_000;
 /// Draws a batch, of which the variance of the mean tells how many count as independent.
-const BATCH: usize = 400;
+const BATCH: usize = 160;
 
 /// Parameters, objective, constraints, and the boundaries of each region.
 type Kind = (

@@ -1,10 +1,11 @@
 //! A boundary followed along a walk: what it says of the next points costs less than a decision.
 
 use super::boundary::{Boundary, Expansion};
-use super::kernel::{Columns, Kernel, LANES, distances, exp, features_of, push_features};
+use super::kernel::{Columns, Kernel, LANES, distances, exp, features_of, push_features, range};
 use super::line::Pieces;
 use super::region::Side;
 use crate::layout::{Block, Layout};
+use crate::linalg::{axpy, dot};
 
 /// Terms of the series of a Gaussian kernel along a line.
 const TERMS: usize = 24;
@@ -33,8 +34,8 @@ pub(super) struct Follower<'a> {
     value: f64,
     /// Of every support vector: coefficient times kernel, or for a cubic kernel the inner product.
     state: Vec<f64>,
-    /// How far the current point is from every support vector along the line, or the change of the
-    /// inner product per unit.
+    /// How far the current point is from every support vector along the line, less the middle of all;
+    /// or the change of the inner product per unit.
     along: Vec<f64>,
     /// Whether no kernel underflows, so that what is known at one point is enough for the next.
     is_tame: bool,
@@ -47,10 +48,11 @@ pub(super) struct Follower<'a> {
 pub(super) enum Line {
     /// `Σ coefficients[k] t^k`.
     Cubic([f64; 4]),
-    /// `offset + e^(-rate t² - drift t) Σ moments[m] t^m`.
-    Series { offset: f64, rate: f64, drift: f64, moments: [f64; TERMS], terms: usize },
+    /// `offset + e^(-rate t² - drift t) Σ moments[m] t^m`; beside the drift, no vector changes by a
+    /// larger rate than `half`.
+    Series { offset: f64, rate: f64, drift: f64, half: f64, moments: [f64; TERMS], terms: usize },
     /// Every support vector for itself, with its exponent at 0.
-    Sum { rate: f64, exponents: Vec<f64> },
+    Sum { rate: f64, drift: f64, exponents: Vec<f64> },
 }
 
 impl<'a> Follower<'a> {
@@ -76,6 +78,11 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Whether a line takes a sum over Gaussian kernels.
+    pub(super) fn is_gaussian(&self) -> bool {
+        matches!(self.boundary, Boundary::Expansion(Expansion { kernel: Kernel::Mixed { .. }, .. }))
+    }
+
     /// How far inside a decision value is.
     fn depth_of(&self, value: f64) -> f64 {
         self.sign * value - self.guard
@@ -93,14 +100,16 @@ impl<'a> Follower<'a> {
 
     /// Goes to a point.
     pub(super) fn reset(&mut self, code: &[f64]) {
-        self.value = self.boundary.decision(self.layout, code);
-        let Boundary::Expansion(expansion) = self.boundary else { return };
+        let Boundary::Expansion(expansion) = self.boundary else {
+            self.value = self.boundary.decision(self.layout, code);
+            return;
+        };
         let vector = expansion.kernel.vector(self.layout, code);
         self.state.clear();
         if let Kernel::Cubic { .. } = expansion.kernel {
             self.state.resize(expansion.vectors.stride(), 0.0);
             for (j, x) in vector.iter().enumerate() {
-                crate::linalg::axpy(*x, expansion.vectors.column(j), &mut self.state);
+                axpy(*x, expansion.vectors.column(j), &mut self.state);
             }
         } else {
             for start in (0..expansion.vectors.stride()).step_by(LANES) {
@@ -108,6 +117,7 @@ impl<'a> Follower<'a> {
                 self.state.extend((0..LANES).map(|k| expansion.coefficients[start + k] * values[k]));
             }
         }
+        self.value = value_of(expansion, &self.state);
     }
 
     /// The decision value along a direction from the current point, for steps from `ends.0` to `ends.1`.
@@ -123,38 +133,31 @@ impl<'a> Follower<'a> {
                     self.along.clear();
                     self.along.resize(expansion.vectors.stride(), 0.0);
                     for (_, feature, change) in &direction.entries {
-                        crate::linalg::axpy(*change, expansion.vectors.column(*feature), &mut self.along);
+                        axpy(*change, expansion.vectors.column(*feature), &mut self.along);
                     }
-                    let mut sums = [0.0; 4];
-                    for ((c, product), slope) in
-                        expansion.coefficients.iter().zip(&self.state).zip(&self.along)
-                    {
-                        let (base, slope) = (gamma * product + 1.0, gamma * slope);
-                        let (square, slope_square) = (c * base * base, c * slope * slope);
-                        sums[0] += square * base;
-                        sums[1] += 3.0 * square * slope;
-                        sums[2] += 3.0 * base * slope_square;
-                        sums[3] += slope_square * slope;
-                    }
+                    let mut sums = cubic(gamma, &expansion.coefficients, &self.state, &self.along);
                     sums[0] += expansion.offset;
                     Line::Cubic(sums)
                 }
                 Kernel::Mixed { gamma, .. } => {
-                    distances_along(&expansion.vectors, code, direction, &mut self.along);
+                    let (middle, half) =
+                        distances_along(&expansion.vectors, code, direction, &mut self.along);
                     let square: f64 = direction.entries.iter().map(|(_, _, change)| change * change).sum();
-                    let rate = gamma * square;
+                    let (offset, rate, scale) = (expansion.offset, gamma * square, 2.0 * gamma);
+                    let reach = scale * half * ends.1.max(-ends.0);
+                    let (drift, half) = (scale * middle, scale * half);
                     if self.is_tame
-                        && let Some((drift, moments, terms)) =
-                            series(&self.state, &self.along, expansion.vectors.len(), 2.0 * gamma, ends)
+                        && let Some(terms) = terms(reach, REST)
                     {
-                        return Line::Series { offset: expansion.offset, rate, drift, moments, terms };
+                        let moments = moments(&self.state, &self.along, scale, terms);
+                        return Line::Series { offset, rate, drift, half, moments, terms };
                     }
                     let vector = expansion.kernel.vector(self.layout, code);
                     let starts = (0..expansion.vectors.stride()).step_by(LANES);
                     let exponents = starts.flat_map(|start| {
                         expansion.kernel.exponents(self.layout, &vector, &expansion.vectors, start)
                     });
-                    Line::Sum { rate, exponents: exponents.collect() }
+                    Line::Sum { rate, drift, exponents: exponents.collect() }
                 }
             },
         }
@@ -173,13 +176,13 @@ impl<'a> Follower<'a> {
     pub(super) fn accepts(&self, line: &Line, t: f64) -> bool {
         let value = match line {
             Line::Cubic([a, b, c, d]) => ((d * t + c) * t + b) * t + a,
-            Line::Series { offset, rate, drift, moments, terms } => {
+            Line::Series { offset, rate, drift, moments, terms, .. } => {
                 let sum = moments[..*terms].iter().rev().fold(0.0, |sum, moment| sum * t + moment);
                 offset + (-(rate * t + drift) * t).exp() * sum
             }
-            Line::Sum { rate, exponents } => {
+            Line::Sum { rate, drift, exponents } => {
                 let Boundary::Expansion(expansion) = self.boundary else { unreachable!("it has vectors") };
-                let kernels = kernels_after(expansion, &self.along, *rate, exponents, t);
+                let kernels = kernels_after(expansion, &self.along, (*rate, *drift), exponents, t);
                 let terms = expansion.coefficients.iter().zip(kernels);
                 terms.map(|(coefficient, kernel)| coefficient * kernel).sum::<f64>() + expansion.offset
             }
@@ -191,24 +194,27 @@ impl<'a> Follower<'a> {
     pub(super) fn step(&mut self, line: &Line, t: f64) {
         match (self.boundary, line) {
             (Boundary::Expansion(expansion), Line::Cubic(_)) => {
-                crate::linalg::axpy(t, &self.along, &mut self.state);
-                self.value =
-                    value_of(expansion.kernel, &expansion.coefficients, &self.state, expansion.offset);
+                axpy(t, &self.along, &mut self.state);
+                self.value = value_of(expansion, &self.state);
             }
-            (Boundary::Expansion(expansion), Line::Series { rate, .. }) => {
+            (Boundary::Expansion(expansion), Line::Series { rate, drift, half, .. }) => {
+                let common = exp(-(rate * t + drift) * t);
                 let scale = 2.0 * expansion.kernel.gamma();
-                for (state, along) in self.state.iter_mut().zip(&self.along) {
-                    *state *= exp(-(rate * t + scale * along) * t);
+                match terms(half * t.abs(), f64::EPSILON / 8.0) {
+                    Some(terms) => multiply(&mut self.state, &self.along, -scale * t, common, terms),
+                    None => {
+                        for (state, along) in self.state.iter_mut().zip(&self.along) {
+                            *state *= common * exp(-scale * t * along);
+                        }
+                    }
                 }
-                self.value =
-                    value_of(expansion.kernel, &expansion.coefficients, &self.state, expansion.offset);
+                self.value = value_of(expansion, &self.state);
             }
-            (Boundary::Expansion(expansion), Line::Sum { rate, exponents }) => {
-                let kernels = kernels_after(expansion, &self.along, *rate, exponents, t);
+            (Boundary::Expansion(expansion), Line::Sum { rate, drift, exponents }) => {
+                let kernels = kernels_after(expansion, &self.along, (*rate, *drift), exponents, t);
                 let terms = expansion.coefficients.iter().zip(kernels);
                 self.state = terms.map(|(coefficient, kernel)| coefficient * kernel).collect();
-                self.value =
-                    value_of(expansion.kernel, &expansion.coefficients, &self.state, expansion.offset);
+                self.value = value_of(expansion, &self.state);
             }
             (_, Line::Cubic([value, slope, ..])) => self.value = value + slope * t,
             _ => {}
@@ -228,7 +234,7 @@ impl<'a> Follower<'a> {
                 let (mut before, mut after) = (Vec::new(), Vec::new());
                 push_features(block, code, &mut before);
                 push_features(block, changed, &mut after);
-                self.value + crate::linalg::dot(weights, &after) - crate::linalg::dot(weights, &before)
+                self.value + dot(weights, &after) - dot(weights, &before)
             }
             Boundary::Expansion(expansion) => {
                 if let Kernel::Mixed { .. } = expansion.kernel {
@@ -252,10 +258,10 @@ impl<'a> Follower<'a> {
                     push_features(block, code, &mut before);
                     push_features(block, changed, &mut after);
                     for (j, (before, after)) in before.iter().zip(&after).enumerate() {
-                        crate::linalg::axpy(after - before, expansion.vectors.column(feature + j), state);
+                        axpy(after - before, expansion.vectors.column(feature + j), state);
                     }
                 }
-                value_of(expansion.kernel, &expansion.coefficients, state, expansion.offset)
+                value_of(expansion, state)
             }
         };
         let value = *value;
@@ -280,19 +286,19 @@ fn is_tame(boundary: &Boundary, layout: &Layout) -> bool {
 fn kernels_after(
     expansion: &Expansion,
     along: &[f64],
-    rate: f64,
+    (rate, drift): (f64, f64),
     exponents: &[f64],
     t: f64,
 ) -> impl Iterator<Item = f64> {
     let scale = 2.0 * expansion.kernel.gamma();
-    exponents.iter().zip(along).map(move |(e, along)| exp(-(e + (rate * t + scale * along) * t)))
+    exponents.iter().zip(along).map(move |(e, along)| exp(-(e + (rate * t + drift + scale * along) * t)))
 }
 
 /// The decision value of a state.
-fn value_of(kernel: Kernel, coefficients: &[f64], state: &[f64], offset: f64) -> f64 {
+fn value_of(expansion: &Expansion, state: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
-    let chunks = state.as_chunks::<LANES>().0.iter().zip(coefficients.as_chunks::<LANES>().0);
-    match kernel {
+    let chunks = state.as_chunks::<LANES>().0.iter().zip(expansion.coefficients.as_chunks::<LANES>().0);
+    match expansion.kernel {
         Kernel::Mixed { .. } => {
             for (state, _) in chunks {
                 for k in 0..LANES {
@@ -309,12 +315,41 @@ fn value_of(kernel: Kernel, coefficients: &[f64], state: &[f64], offset: f64) ->
             }
         }
     }
-    sums.iter().sum::<f64>() + offset
+    sums.iter().sum::<f64>() + expansion.offset
 }
 
-/// `direction · (x - vᵢ)` of every vector.
-fn distances_along(vectors: &Columns, code: &[f64], direction: &Direction, along: &mut Vec<f64>) {
+/// The coefficients in `t` of `Σ cᵢ (γ (stateᵢ + t alongᵢ) + 1)³`.
+fn cubic(gamma: f64, coefficients: &[f64], state: &[f64], along: &[f64]) -> [f64; 4] {
+    let mut sums = [[0.0; 4]; 4];
+    let (coefficients, state) = (coefficients.as_chunks::<4>().0, state.as_chunks::<4>().0);
+    for ((coefficients, state), along) in coefficients.iter().zip(state).zip(along.as_chunks::<4>().0) {
+        for k in 0..4 {
+            let (base, slope) = (gamma * state[k] + 1.0, gamma * along[k]);
+            let (one, two) = (coefficients[k] * base, coefficients[k] * slope);
+            sums[0][k] += one * base * base;
+            sums[1][k] += one * base * slope;
+            sums[2][k] += one * slope * slope;
+            sums[3][k] += two * slope * slope;
+        }
+    }
+    let [a, b, c, d] = sums.map(|sum| (sum[0] + sum[2]) + (sum[1] + sum[3]));
+    [a, 3.0 * b, 3.0 * c, d]
+}
+
+/// `direction · (x - vᵢ)` of every vector, less the middle of all; the middle and half of the range.
+fn distances_along(
+    vectors: &Columns,
+    code: &[f64],
+    direction: &Direction,
+    along: &mut Vec<f64>,
+) -> (f64, f64) {
     along.clear();
+    if let [(at, _, change)] = direction.entries[..] {
+        let (low, high) = vectors.range(at);
+        let middle = 0.5 * (low + high);
+        along.extend(vectors.column(at).iter().map(|there| change * (middle - there)));
+        return (change * (code[at] - middle), 0.5 * (high - low) * change.abs());
+    }
     along.resize(vectors.stride(), 0.0);
     for &(at, _, change) in &direction.entries {
         let here = code[at];
@@ -322,31 +357,30 @@ fn distances_along(vectors: &Columns, code: &[f64], direction: &Direction, along
             *sum += change * (here - there);
         }
     }
+    let (low, high) = range(&along[..vectors.len()]);
+    let middle = 0.5 * (low + high);
+    for along in along.iter_mut() {
+        *along -= middle;
+    }
+    (middle, 0.5 * (high - low))
 }
 
-/// The series of `Σ stateᵢ e^(-scale · alongᵢ · t)` around the middle of `along`: `e^(-drift t)` times
-/// a polynomial, of which the moments and the number of terms are given. `None` if it takes too many.
-fn series(
-    state: &[f64],
-    along: &[f64],
-    len: usize,
-    scale: f64,
-    ends: (f64, f64),
-) -> Option<(f64, [f64; TERMS], usize)> {
-    let (low, high) = along[..len]
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &b| (low.min(b), high.max(b)));
-    let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
-    let reach = scale * half * ends.1.max(-ends.0);
-    let mut terms = 1;
-    let mut size = 1.0;
-    while size > REST {
+/// Coefficients of the exponential series in `t` up to where `t^m / m!` is below `rest` for `t` up to
+/// `reach`; `None` if there are more than [`TERMS`].
+fn terms(reach: f64, rest: f64) -> Option<usize> {
+    let (mut terms, mut size) = (1, 1.0);
+    while size > rest {
         size *= reach / terms as f64;
         terms += 1;
         if terms > TERMS {
             return None;
         }
     }
+    Some(terms)
+}
+
+/// The first moments of `Σ stateᵢ e^(-scale · alongᵢ · t)` as a polynomial in `t`.
+fn moments(state: &[f64], along: &[f64], scale: f64, terms: usize) -> [f64; TERMS] {
     // Four terms at a time, so that each vector is loaded once for them.
     let mut moments = [0.0; TERMS];
     let mut powers = state.to_vec();
@@ -355,15 +389,14 @@ fn series(
         let mut sums = [[0.0; 4]; 4];
         for (powers, along) in powers.as_chunks_mut::<4>().0.iter_mut().zip(along.as_chunks::<4>().0) {
             for k in 0..4 {
-                let step = along[k] - middle;
-                let one = powers[k] * step;
-                let two = one * step;
-                let three = two * step;
+                let one = powers[k] * along[k];
+                let two = one * along[k];
+                let three = two * along[k];
                 sums[0][k] += powers[k];
                 sums[1][k] += one;
                 sums[2][k] += two;
                 sums[3][k] += three;
-                powers[k] = three * step;
+                powers[k] = three * along[k];
             }
         }
         for (k, sum) in sums.iter().enumerate() {
@@ -371,5 +404,22 @@ fn series(
             factor *= -scale / (first + k + 1) as f64;
         }
     }
-    Some((scale * middle, moments, terms))
+    moments
+}
+
+/// Multiplies every state by `common · e^(rate · alongᵢ)`, by a series of this many terms.
+fn multiply(state: &mut [f64], along: &[f64], rate: f64, common: f64, terms: usize) {
+    for (state, along) in state.as_chunks_mut::<LANES>().0.iter_mut().zip(along.as_chunks::<LANES>().0) {
+        let mut sums = [1.0; LANES];
+        // Horner's scheme: 1 + z (1 + z / 2 (1 + z / 3 (…))).
+        for m in (1..terms).rev() {
+            let step = rate / m as f64;
+            for k in 0..LANES {
+                sums[k] = sums[k] * (step * along[k]) + 1.0;
+            }
+        }
+        for k in 0..LANES {
+            state[k] *= common * sums[k];
+        }
+    }
 }

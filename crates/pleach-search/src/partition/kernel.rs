@@ -86,6 +86,8 @@ pub(super) struct Columns {
     entries: Vec<f64>,
     stride: usize,
     len: usize,
+    /// The smallest and the largest value of every coordinate.
+    ranges: Vec<(f64, f64)>,
 }
 
 impl Columns {
@@ -99,7 +101,9 @@ impl Columns {
                 entries[j * stride + i] = *value;
             }
         }
-        Self { entries, stride, len }
+        let columns = entries.chunks_exact(stride.max(1));
+        let ranges = columns.map(|column| range(&column[..len])).collect();
+        Self { entries, stride, len, ranges }
     }
 
     /// Number of vectors.
@@ -117,9 +121,28 @@ impl Columns {
         &self.entries[j * self.stride..(j + 1) * self.stride]
     }
 
+    /// The smallest and the largest value of coordinate `j`.
+    pub(super) fn range(&self, j: usize) -> (f64, f64) {
+        self.ranges[j]
+    }
+
     fn lanes(&self, j: usize, start: usize) -> &[f64; LANES] {
         self.entries[j * self.stride + start..].first_chunk().expect("columns are padded to whole lanes")
     }
+}
+
+/// The smallest and the largest number.
+pub(super) fn range(values: &[f64]) -> (f64, f64) {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+    for chunk in chunks {
+        for k in 0..LANES {
+            low[k] = if chunk[k] < low[k] { chunk[k] } else { low[k] };
+            high[k] = if chunk[k] > high[k] { chunk[k] } else { high[k] };
+        }
+    }
+    let least = low.iter().chain(rest).copied().fold(f64::INFINITY, f64::min);
+    (least, high.iter().chain(rest).copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
 impl Kernel {

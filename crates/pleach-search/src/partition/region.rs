@@ -153,7 +153,7 @@ impl Region {
             let turn = i % walks.len();
             let walk = &mut walks[turn];
             if i > turn {
-                walk.advance(walk.sweep().div_ceil(2) + 1, rng);
+                walk.advance(walk.stride(), rng);
             }
             points.push(walk.point());
         }
