@@ -82,6 +82,16 @@ impl Task {
         self.problem.problem().space().unit_len()
     }
 
+    /// What a method of ours is told: how much it may spend, as peers are, and not to begin at the centre
+    /// of the box, since the functions that are measured say nothing of where their optimum lies.
+    pub(super) fn options(&self, method: &str) -> Result<Options> {
+        Ok(match method {
+            "auto" => Options::from([("budget".to_owned(), Literal::Int(i64::try_from(self.evaluations)?))]),
+            "cmaes" => Options::from([("start".to_owned(), Literal::from("random"))]),
+            _ => Options::new(),
+        })
+    }
+
     /// Minimises by the registered method; `start` is evaluated first, as a trial of the user's.
     pub(super) fn ours(&self, method: &str, options: &Options, start: Option<&[f64]>) -> Result<Run> {
         let mut search = Search::new(self.problem.problem().clone(), method, options, Seed::new(self.seed))?;
@@ -191,16 +201,6 @@ impl Run {
 /// The name of a function in so many dimensions (0: of its own).
 pub(super) fn name(function: &str, dims: i64) -> String {
     if dims > 0 { format!("{function} {dims}-d") } else { function.to_owned() }
-}
-
-/// The options of a method that begins at the centre of the box unless told otherwise: as for peers, its
-/// start is random, since the functions that are measured say nothing of where their optimum lies.
-pub(super) fn off_centre(method: &str) -> Options {
-    if method == "cmaes" {
-        Options::from([("start".to_owned(), Literal::from("random"))])
-    } else {
-        Options::new()
-    }
 }
 
 /// Whether a method is registered; says so if it is not.

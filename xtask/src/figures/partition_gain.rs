@@ -6,7 +6,7 @@ use pleach_search::{Literal, Options};
 use super::Figure;
 use super::contest::{cell, log_ratios, ratio_rows};
 use super::jobs;
-use super::minimise::{BELOW_ROOT, Task, is_registered, name, off_centre};
+use super::minimise::{BELOW_ROOT, Task, is_registered, name};
 use super::record::{Log, Record, Row};
 use crate::Result;
 
@@ -53,11 +53,11 @@ impl Column {
         }
     }
 
-    fn options(self, solver: &str) -> Options {
+    fn options(self, task: &Task, solver: &str) -> Result<Options> {
         match self {
-            Self::Defaults => off_centre(solver),
-            Self::Fair => Options::from([("depth".to_owned(), Literal::Int(0))]),
-            Self::Partition => Options::new(),
+            Self::Defaults => task.options(solver),
+            Self::Fair => Ok(Options::from([("depth".to_owned(), Literal::Int(0))])),
+            Self::Partition => Ok(Options::new()),
         }
     }
 }
@@ -72,7 +72,8 @@ fn run(log: &mut Log) -> Result<()> {
                         let method = column.method(solver);
                         if is_registered(&method) {
                             let task = Task::of(log, function, dims, evaluations, index)?;
-                            let run = move |task: &Task| task.ours(&method, &column.options(solver), None);
+                            let run =
+                                move |task: &Task| task.ours(&method, &column.options(task, solver)?, None);
                             all.push(task.job(&column.name(solver), run));
                         }
                     }

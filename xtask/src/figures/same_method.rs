@@ -1,6 +1,5 @@
 //! Methods of ours beside implementations of the same methods.
 
-use pleach_search::Options;
 use serde_json::json;
 
 use super::Figure;
@@ -40,7 +39,7 @@ fn run(log: &mut Log) -> Result<()> {
         for &(function, dims, evaluations) in FUNCTIONS {
             let task = || Task::of(log, function, dims, evaluations, index);
             for method in ["tpe", "gp", "turbo"].into_iter().filter(|method| is_registered(method)) {
-                all.push(task()?.job(method, move |task| task.ours(method, &Options::new(), None)));
+                all.push(task()?.job(method, move |task| task.ours(method, &task.options(method)?, None)));
             }
             for (_, peer) in PAIRS {
                 all.push(task()?.job(peer, move |task| task.peer(peer, &json!({ "batch": 1 }), None)));

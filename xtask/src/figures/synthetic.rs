@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Figure;
 use super::contest::{cell, log_ratios, ratio_rows};
 use super::jobs;
-use super::minimise::{Task, is_registered, name, off_centre};
+use super::minimise::{Task, is_registered, name};
 use super::record::{Log, Record, Row};
 use crate::Result;
 
@@ -89,7 +89,7 @@ fn run(log: &mut Log, contest: &Contest) -> Result<()> {
     let mut all = Vec::new();
     for &method in METHODS.iter().filter(|method| is_registered(method)) {
         for task in tasks(log, contest, contest.seeds)? {
-            all.push(task.job(method, move |task| task.ours(method, &off_centre(method), None)));
+            all.push(task.job(method, move |task| task.ours(method, &task.options(method)?, None)));
         }
     }
     for &(peer, slow) in PEERS {
