@@ -8,13 +8,13 @@ use crate::{Error, History, Key, Point, Region, Rng};
 
 /// Candidates of one choice and evaluations spent on improving the best of them, for models of few
 /// points; those of many points cost more, and get fewer.
-const CANDIDATES: [usize; 2] = [160, 600];
+const CANDIDATES: [usize; 2] = [160, 300];
 /// Work that is spent on the candidates of one choice: multiplications.
 const WORK: usize = 1 << 24;
 /// The best candidates, which are improved by their numbers.
-const POLISHED: usize = 3;
+const POLISHED: usize = 4;
 /// Evaluations for each of them.
-const STEPS: usize = 20;
+const STEPS: usize = 30;
 /// Rounds of neighbours of the best candidates where a parameter is discrete, and their number.
 const ROUNDS: [usize; 2] = [3, 24];
 /// Numbers of a candidate near a good point that are moved, on average.
