@@ -496,6 +496,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 20 s"]
+    fn turbo_conforms() {
+        passes("turbo");
+    }
+
+    #[test]
     fn la_mcts_conforms() {
         passes("la-mcts");
     }
@@ -554,6 +560,7 @@ mod tests {
             "gp",
             "gp-cmaes",
             "tpe",
+            "turbo",
             "la-mcts",
             "la-mcts+slice",
             "la-mcts+cmaes",

@@ -65,7 +65,7 @@ impl Order {
 pub(crate) struct Input {
     /// The numbers, in `[0, 1]`.
     pub(crate) numbers: Vec<f64>,
-    options: Vec<u32>,
+    pub(super) options: Vec<u32>,
     orders: Vec<u64>,
     descriptors: Vec<Vec<(u32, f64)>>,
 }
@@ -160,6 +160,11 @@ impl Kernel {
     /// Whether all that is compared are numbers.
     pub(crate) fn is_numeric(&self) -> bool {
         self.options.is_empty() && self.orders.is_empty() && self.descriptors.is_empty()
+    }
+
+    /// Whether nothing but numbers and options is compared.
+    pub(super) fn has_waves(&self) -> bool {
+        self.orders.is_empty() && self.descriptors.is_empty()
     }
 
     /// Reads a point, whose code is `code`.
@@ -343,6 +348,11 @@ impl Tuned {
     /// `1/ℓ` of each number: how fast the function varies along it.
     pub(crate) fn sensitivities(&self) -> impl Iterator<Item = f64> {
         self.weights.iter().map(|w| w.sqrt())
+    }
+
+    /// `θ` of each option.
+    pub(super) fn option_rates(&self) -> &[f64] {
+        &self.thetas
     }
 
     /// Covariances of `x` with every input.

@@ -10,6 +10,7 @@ mod fit;
 mod kernel;
 mod lbfgs;
 mod model;
+mod path;
 pub(crate) mod pool;
 pub(crate) mod targets;
 
@@ -18,3 +19,4 @@ pub(crate) use fit::{fit, fit_warped};
 pub(crate) use kernel::{Input, Inputs, Kernel, Tuned};
 pub(crate) use lbfgs::minimise;
 pub(crate) use model::{Model, Posterior};
+pub(crate) use path::Path;

@@ -124,6 +124,19 @@ impl Posterior {
         self.variance
     }
 
+    /// The mean of the process.
+    pub(crate) fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// `(K + N)⁻¹ (y − mean − values)`, for values of the prior and its noise at the known points.
+    pub(super) fn corrections(&self, values: &[f64]) -> Vec<f64> {
+        let factor = &self.model.factor;
+        let mut rest = factor.solve(values);
+        rest.iter_mut().zip(&self.whitened[0]).for_each(|(rest, z)| *rest = z - *rest);
+        factor.solve_transposed(&rest)
+    }
+
     /// The variance of the nugget.
     pub(crate) fn nugget(&self) -> f64 {
         self.variance * self.model.tuned.nugget()

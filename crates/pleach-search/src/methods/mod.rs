@@ -16,6 +16,7 @@ mod options;
 mod random;
 mod sobol;
 mod tpe;
+mod turbo;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ pub const METHODS: &[Entry] = &[
     gp::ENTRY,
     gp_cmaes::ENTRY,
     tpe::ENTRY,
+    turbo::ENTRY,
     la_mcts::ENTRY,
     la_mcts::SLICE,
     la_mcts::CMAES,
