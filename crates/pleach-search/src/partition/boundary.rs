@@ -1,6 +1,7 @@
 //! What separates the good from the bad points of a node.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::kernel::{Columns, Kernel, LANES, features};
 use super::ridge::ridge;
@@ -53,7 +54,7 @@ pub(crate) enum Boundary {
 pub(crate) struct Expansion {
     pub(super) kernel: Kernel,
     /// As [`Kernel::vector`] makes them of codes.
-    pub(super) vectors: Columns,
+    pub(super) vectors: Arc<Columns>,
     /// One a vector, zeros for those that fill the last lanes.
     pub(super) coefficients: Vec<f64>,
     pub(super) offset: f64,
@@ -119,6 +120,16 @@ impl Boundary {
         }
     }
 
+    /// The same boundary with decision values larger by `by`; an equality stays as it is.
+    pub(super) fn raised(&self, by: f64) -> Self {
+        let mut raised = self.clone();
+        match &mut raised {
+            Boundary::Linear { offset, .. } | Boundary::Expansion(Expansion { offset, .. }) => *offset += by,
+            Boundary::Equal { .. } => {}
+        }
+        raised
+    }
+
     /// A ridge boundary, scaled so that the points it was learned from are 1 away on average.
     fn linear(rows: &[Vec<f64>], targets: &[f64]) -> Option<Self> {
         let model = ridge(rows, targets)?;
@@ -162,7 +173,7 @@ impl Boundary {
         }
         let solution = svm::solve(&gram, good, C);
         let supports: Vec<usize> = (0..n).filter(|&i| solution.coefficients[i] != 0.0).collect();
-        let vectors = Columns::new(supports.iter().map(|&i| vectors[i]));
+        let vectors = Arc::new(Columns::new(supports.iter().map(|&i| vectors[i])));
         let mut coefficients: Vec<f64> = supports.iter().map(|&i| solution.coefficients[i]).collect();
         coefficients.resize(vectors.stride(), 0.0);
         Boundary::Expansion(Expansion { kernel, vectors, coefficients, offset: solution.offset })

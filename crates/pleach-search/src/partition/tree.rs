@@ -10,8 +10,6 @@ use super::{Boundary, Family, Label, Region, Side, Value};
 use crate::{Error, History, Merit, Space};
 
 /// The choices that make a method of a tree.
-///
-/// The defaults were settled by experiments with CMA-ES in the leaves, on functions that no figure uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Whether boundaries are drawn in the features that evaluations measure, not in the parameters.
@@ -28,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) leaf: usize,
     /// The tree is built anew whenever the number of points has grown by this factor; 0 for at every tell.
     pub(crate) growth: f64,
+    /// How far a region reaches beyond its boundaries, in decision values: 1 is the margin of a machine.
+    pub(crate) margin: f64,
     /// No node is deeper; 0 for no partition at all.
     pub(crate) depth: usize,
 }
@@ -42,6 +42,7 @@ impl Default for Plan {
             cp: 0.0,
             leaf: 20,
             growth: 1.25,
+            margin: 0.0,
             depth: 40,
         }
     }
@@ -83,6 +84,8 @@ pub(super) struct Node {
     pub(super) depth: usize,
     /// With the child of its positive side and that of the other.
     pub(super) split: Option<(Arc<Boundary>, [usize; 2])>,
+    /// The side of the boundary above that the regions inside are on.
+    side: Option<Side>,
     scores: Scores,
     /// Pending trials inside.
     pub(super) pending: usize,
@@ -204,9 +207,7 @@ impl Tree {
         let mut sides = Vec::with_capacity(self.nodes[leaf].depth);
         let mut node = leaf;
         while let Some(parent) = self.nodes[node].parent {
-            if let Some((boundary, children)) = &self.nodes[parent].split {
-                sides.push(Side { boundary: boundary.clone(), good: children[0] == node });
-            }
+            sides.extend(self.nodes[node].side.clone());
             node = parent;
         }
         sides.reverse();
@@ -317,6 +318,7 @@ impl Tree {
             parent,
             depth: parent.map_or(0, |parent| self.nodes[parent].depth + 1),
             split: None,
+            side: None,
             scores: Scores::new(scores),
             pending: 0,
             members,
@@ -347,6 +349,12 @@ impl Tree {
                 self.nodes.push(child);
             }
             let boundary = Arc::new(split.boundary);
+            for (child, good) in children.into_iter().zip([true, false]) {
+                let margin = if good { self.plan.margin } else { -self.plan.margin };
+                let boundary =
+                    if margin == 0.0 { boundary.clone() } else { Arc::new(boundary.raised(margin)) };
+                self.nodes[child].side = Some(Side { boundary, good });
+            }
             for number in waiting {
                 if let (Some(code), Some(layout)) = (self.coding.code(history, number), self.coding.layout())
                 {
@@ -535,6 +543,27 @@ mod tests {
         let region = tree.region();
         assert!(!region.is_whole() && !region.members(history).is_empty());
         assert!(region.members(history).iter().all(|&number| region.contains(&history.trial(number).point)));
+    }
+
+    #[test]
+    fn a_margin_widens_every_region() {
+        let [narrow, wide] = [0.0, 1.0].map(|margin| {
+            let mut world = World::new(Plan { margin, ..plan(10, 1.25) });
+            world.run(300, 3);
+            world
+        });
+        let history = &narrow.history;
+        assert_eq!(World::table(&narrow.tree), World::table(&wide.tree));
+        let (inner, outer) = (narrow.tree.region(), wide.tree.region());
+        assert_eq!(inner.members(history), outer.members(history));
+        let points = (0..500).map(|k| history.sample(&mut Seed::new(9).rng(k)).unwrap());
+        let (mut inside, mut around) = (0, 0);
+        for point in points {
+            inside += usize::from(inner.contains(&point));
+            around += usize::from(outer.contains(&point));
+            assert!(outer.contains(&point) || !inner.contains(&point));
+        }
+        assert!(around > inside, "{inside} of {around}");
     }
 
     #[test]
