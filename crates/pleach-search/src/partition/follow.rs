@@ -423,3 +423,89 @@ fn multiply(state: &mut [f64], along: &[f64], rate: f64, common: f64, terms: usi
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::partition::Family;
+    use crate::{Parameter, Rng, Seed, Space};
+
+    fn layout() -> Layout {
+        let parameters = vec![
+            Parameter::float("x", 0.0, 1.0),
+            Parameter::float("y", 0.0, 1.0),
+            Parameter::choice("c", ["a", "b", "c"]),
+            Parameter::permutation("p", 4),
+        ];
+        Layout::new(&Space::new(parameters, &[]).unwrap())
+    }
+
+    fn draw(layout: &Layout, rng: &mut Rng) -> Vec<f64> {
+        layout.code(&layout.space().sample(rng, &[]).unwrap())
+    }
+
+    /// Boundaries of all families on the same points; the last one has a kernel that underflows.
+    fn sides(layout: &Layout) -> Vec<Side> {
+        let mut rng = Seed::new(4).rng(0);
+        let codes: Vec<Vec<f64>> = (0..80).map(|_| draw(layout, &mut rng)).collect();
+        let codes: Vec<&[f64]> = codes.iter().map(Vec::as_slice).collect();
+        let targets: Vec<f64> =
+            codes.iter().map(|c| c[2] - (c[0] - 0.4).powi(2) - 0.3 * c[1] * c[4]).collect();
+        let good: Vec<bool> = targets.iter().map(|&target| target > 0.4).collect();
+        let fit = |family| Boundary::fit(family, layout, &codes, &good, &targets).unwrap();
+        let mut boundaries: Vec<Boundary> =
+            [Family::Ridge, Family::LinearSvm, Family::Cubic, Family::Rbf].map(fit).into();
+        let Boundary::Expansion(narrow) = fit(Family::Rbf) else { unreachable!("it is one of a kernel") };
+        let kernel = Kernel::Mixed { gamma: 2000.0, theta: 1.0, lambda: 1.0 };
+        boundaries.push(Boundary::Expansion(Expansion { kernel, offset: -1e-9, ..narrow }));
+        let side = |(i, boundary)| Side { boundary: Arc::new(boundary), good: i % 2 == 0 };
+        boundaries.into_iter().enumerate().map(side).collect()
+    }
+
+    #[test]
+    fn a_followed_boundary_is_the_boundary() {
+        let layout = layout();
+        for side in &sides(&layout) {
+            let mut rng = Seed::new(5).rng(0);
+            let mut code = draw(&layout, &mut rng);
+            let mut follower = Follower::new(&layout, side);
+            follower.reset(&code);
+            for step in 0..60 {
+                let entry = |at| (at, at, rng.normal());
+                let direction = Direction { entries: (0..1 + step % 2).map(entry).collect() };
+                let line = follower.line(&code, &direction, (-0.3, 0.3));
+                let at = |t: f64| {
+                    let mut code = code.clone();
+                    direction.entries.iter().for_each(|entry| code[entry.0] += t * entry.2);
+                    code
+                };
+                for i in -10..=10 {
+                    let t = 0.03 * f64::from(i);
+                    let depth = follower.depth_at(&at(t));
+                    assert!(follower.accepts(&line, t) == (depth > 0.0) || depth.abs() < 1e-8, "{t} {depth}");
+                }
+                let t = 0.1 * rng.normal().clamp(-3.0, 3.0);
+                code = at(t);
+                follower.step(&line, t);
+
+                // Another option, or another order.
+                let parameter = 2 + step % 2;
+                let (start, len) = layout.blocks()[parameter].place();
+                let mut changed = code.clone();
+                changed[start..start + len].copy_from_slice(&draw(&layout, &mut rng)[start..start + len]);
+                let feature = if parameter == 2 { 2 } else { 5 };
+                let depth = follower.depth_at(&changed);
+                assert!(
+                    follower.tries(parameter, feature, &code, &changed) == (depth > 0.0)
+                        || depth.abs() < 1e-8
+                );
+                follower.take();
+                code = changed;
+                // Rounding, and what series leave out.
+                assert!((follower.depth() - depth).abs() < 1e-8, "{} {depth}", follower.depth());
+            }
+        }
+    }
+}

@@ -316,6 +316,35 @@ pub(super) fn exp(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linalg::Triangle;
+    use crate::{Parameter, Seed, Space};
+
+    #[test]
+    fn kernels_of_all_kinds_of_parameters_are_positive_definite() {
+        let parameters = vec![
+            Parameter::float("x", 0.0, 1.0),
+            Parameter::choice("c", ["a", "b", "c"]),
+            Parameter::float("m", 0.0, 1.0).when("c == 'b'"),
+            Parameter::choice("d", ["a", "b", "c", "d"]).when("x > 0.5"),
+            Parameter::permutation("p", 4).when("x > 0.3"),
+        ];
+        let layout = Layout::new(&Space::new(parameters, &[]).unwrap());
+        let mut rng = Seed::new(1).rng(0);
+        let kernel = Kernel::Mixed { gamma: 20.0, theta: 1.5, lambda: 3.0 };
+        let draw = |_| layout.code(&layout.space().sample(&mut rng, &[]).unwrap());
+        let codes: Vec<Vec<f64>> = (0..120).map(draw).collect();
+        let vectors: Vec<_> = codes.iter().map(|code| kernel.vector(&layout, code)).collect();
+        let columns = Columns::new(vectors.iter().map(|vector| &**vector));
+        let mut gram = Vec::new();
+        for (i, vector) in vectors.iter().enumerate() {
+            let starts = (0..columns.stride()).step_by(LANES);
+            let row: Vec<f64> =
+                starts.flat_map(|start| kernel.lanes(&layout, vector, &columns, start)).take(120).collect();
+            assert!((row[i] - 1.0).abs() < 1e-15, "a point is equal to itself");
+            gram.extend(row.iter().enumerate().map(|(j, value)| value + if i == j { 1e-9 } else { 0.0 }));
+        }
+        assert!(Triangle::cholesky(&gram, 120).is_some());
+    }
 
     #[test]
     fn exp_is_right_to_an_ulp_or_two() {
