@@ -29,7 +29,6 @@ mod expression;
 #[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
 mod gp;
 mod history;
-#[allow(dead_code, reason = "the methods that use it follow")]
 mod layout;
 #[allow(dead_code, reason = "the methods that use it follow")]
 mod linalg;
@@ -37,7 +36,6 @@ mod methods;
 #[allow(dead_code, reason = "the methods that use it follow")]
 mod normal;
 mod outcome;
-#[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
 mod partition;
 mod problem;
 pub mod problems;

@@ -4,7 +4,7 @@ use super::boundary::{Boundary, Expansion};
 use super::kernel::{Columns, Kernel, LANES, distances, exp, features_of, push_features, range};
 use super::line::Pieces;
 use super::region::Side;
-use crate::layout::{Block, Layout};
+use crate::layout::Layout;
 use crate::linalg::{axpy, dot};
 
 /// Terms of the series of a Gaussian kernel along a line.
@@ -88,12 +88,7 @@ impl<'a> Follower<'a> {
         self.sign * value - self.guard
     }
 
-    /// How far inside the current point is, in units of decision values; inside is what is above 0.
-    pub(super) fn depth(&self) -> f64 {
-        self.depth_of(self.value)
-    }
-
-    /// How far inside another point is.
+    /// How far inside another point is, in units of decision values; inside is what is above 0.
     pub(super) fn depth_at(&self, code: &[f64]) -> f64 {
         self.depth_of(self.boundary.decision(self.layout, code))
     }
@@ -474,7 +469,7 @@ mod tests {
             follower.reset(&code);
             for step in 0..60 {
                 let entry = |at| (at, at, rng.normal());
-                let direction = Direction { entries: (0..1 + step % 2).map(entry).collect() };
+                let direction = Direction { entries: (0..=step % 2).map(entry).collect() };
                 let line = follower.line(&code, &direction, (-0.3, 0.3));
                 let at = |t: f64| {
                     let mut code = code.clone();
@@ -504,7 +499,8 @@ mod tests {
                 follower.take();
                 code = changed;
                 // Rounding, and what series leave out.
-                assert!((follower.depth() - depth).abs() < 1e-8, "{} {depth}", follower.depth());
+                let followed = follower.depth_of(follower.value);
+                assert!((followed - depth).abs() < 1e-8, "{followed} {depth}");
             }
         }
     }

@@ -51,10 +51,17 @@ impl Chooser<'_> {
     pub(super) fn candidates(&self, work: usize, rng: &mut Rng) -> Result<Vec<Point>, Error> {
         let n = (WORK / work.max(1)).clamp(CANDIDATES[0], CANDIDATES[1]);
         let space = self.history.space();
+        // Of a region all at once: walks go on from draw to draw.
+        let n_inside = if self.anchors.is_empty() { n } else { n.div_ceil(2) };
+        let mut inside = if self.region.is_whole() {
+            Vec::new().into_iter()
+        } else {
+            self.region.draws(self.history, None, n_inside, rng)?.into_iter()
+        };
         let mut found = Vec::with_capacity(n);
         for i in 0..n {
             let point = if i % 2 == 0 || self.anchors.is_empty() {
-                self.region.sample(self.history, rng)?
+                inside.next().map_or_else(|| self.region.sample(self.history, rng), Ok)?
             } else {
                 self.near(&self.anchors[(i / 2) % self.anchors.len()], rng)?
             };

@@ -270,6 +270,8 @@ impl Tpe {
 
     /// Points inside, if draws do not come there: mutations of good points, and random ones.
     fn inner_points(&self, history: &History, region: &Region, rng: &mut Rng) -> Result<Vec<Point>, Error> {
+        // All at once: walks go on from draw to draw.
+        let mut inside = region.draws(history, None, INNER / 2, rng)?.into_iter();
         let mut points = Vec::with_capacity(INNER);
         for i in 0..INNER {
             if i % 2 == 0 && !self.good.is_empty() {
@@ -280,7 +282,7 @@ impl Tpe {
                     continue;
                 }
             }
-            points.push(region.sample(history, rng)?);
+            points.push(inside.next().map_or_else(|| region.sample(history, rng), Ok)?);
         }
         Ok(points)
     }
