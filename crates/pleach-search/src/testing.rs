@@ -537,6 +537,12 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "slow: 30 s"]
+    fn la_mcts_with_turbo_conforms() {
+        passes("la-mcts+turbo");
+    }
+
+    #[test]
     #[ignore = "slow: 10 s"]
     fn la_mcts_with_mutation_conforms() {
         passes("la-mcts+mutation");
@@ -567,6 +573,7 @@ mod tests {
             "la-mcts+gp-cmaes",
             "la-mcts+gp",
             "la-mcts+tpe",
+            "la-mcts+turbo",
             "la-mcts+mutation",
             "lanas",
         ];

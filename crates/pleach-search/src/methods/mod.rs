@@ -40,6 +40,7 @@ pub const METHODS: &[Entry] = &[
     la_mcts::GP_CMAES,
     la_mcts::GP,
     la_mcts::TPE,
+    la_mcts::TURBO,
     la_mcts::MUTATION,
     lanas::ENTRY,
 ];

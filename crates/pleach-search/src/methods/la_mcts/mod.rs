@@ -31,6 +31,7 @@ pub(super) const GP_CMAES: Entry =
     row!("la-mcts+gp-cmaes", "gp-cmaes", deliberates: true, "lets gp-cmaes search");
 pub(super) const GP: Entry = row!("la-mcts+gp", "gp", deliberates: true, "lets gp search");
 pub(super) const TPE: Entry = row!("la-mcts+tpe", "tpe", deliberates: true, "lets tpe search");
+pub(super) const TURBO: Entry = row!("la-mcts+turbo", "turbo", deliberates: true, "lets turbo search");
 pub(super) const MUTATION: Entry =
     row!("la-mcts+mutation", "aging-evolution", deliberates: false, "mutates good points");
 
