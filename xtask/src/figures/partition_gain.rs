@@ -64,9 +64,9 @@ impl Column {
 
 fn run(log: &mut Log) -> Result<()> {
     let mut all = Vec::new();
-    for &(solver, seeds) in SOLVERS {
-        for ((dims, evaluations), seeds) in SIZES.into_iter().zip(seeds) {
-            for index in 0..seeds {
+    for (size, (dims, evaluations)) in SIZES.into_iter().enumerate() {
+        for &(solver, seeds) in SOLVERS {
+            for index in 0..seeds[size] {
                 for function in FUNCTIONS {
                     for column in [Column::Partition, Column::Fair, Column::Defaults] {
                         let method = column.method(solver);

@@ -11,30 +11,28 @@ use crate::{Result, root};
 
 /// The interpreter of the environment, with everything of `benches/peers/requirements.txt`.
 pub(super) fn python() -> Result<PathBuf> {
-    let folder = root().join("target/figures/python");
-    with(&folder, "requirements.txt", || {
-        super::log("making the Python environment of the peers");
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
-    })
+    with("requirements.txt")
 }
 
 /// As [`python`], with everything of `benches/peers/requirements-torch.txt` too.
 pub(super) fn python_with_torch() -> Result<PathBuf> {
     python()?;
-    with(&root().join("target/figures/python"), "requirements-torch.txt", || Ok(()))
+    with("requirements-torch.txt")
 }
 
-/// The interpreter of the environment after it has been prepared and given the requirements, unless
-/// it has them.
-fn with(folder: &Path, requirements: &str, prepare: impl FnOnce() -> Result<()>) -> Result<PathBuf> {
+/// The interpreter of the environment after it was given these requirements, unless it has them.
+fn with(requirements: &str) -> Result<PathBuf> {
     // Runs side by side must not all install.
     static INSTALLS: Mutex<()> = Mutex::new(());
     let _guard = INSTALLS.lock().unwrap_or_else(PoisonError::into_inner);
-    let wanted = script(requirements);
+    let folder = root().join("target/figures/python");
+    let (wanted, installed) = (script(requirements), folder.join(requirements));
     let python = folder.join("bin/python");
-    let installed = folder.join(requirements);
     if std::fs::read(&installed).ok() != Some(std::fs::read(&wanted)?) {
-        prepare()?;
+        super::log(&format!("installing what {requirements} lists for the peers"));
+        if !python.exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        }
         run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&wanted))?;
         std::fs::copy(&wanted, &installed)?;
     }
