@@ -45,7 +45,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("value", "mean", "how good a region is, by the ranks of its points: mean, max or quantile (0.8)"),
     (
         "margin",
-        "0, or 1 with gp and gp-cmaes",
+        "0, or 1 with gp, turbo and gp-cmaes",
         "how far a region reaches beyond its boundaries, in decision values: 1 is the margin of a machine",
     ),
     ("init", "2 n, from 10 to 40 (20 with gp-cmaes)", "trials of the first design, a Latin hypercube"),
@@ -86,6 +86,8 @@ fn serving(solver: &str, init: u64) -> Options {
             vec![init, ("popsize", Literal::Int(8)), ("start", "best".into()), ("restarts", "stall".into())]
         }
         "gp-cmaes" => vec![init],
+        // Boxes begin among points that are known.
+        "turbo" => vec![("warm-up", Literal::Int(5))],
         _ => Vec::new(),
     };
     options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -98,7 +100,7 @@ fn suited(solver: &str, dim: usize) -> Plan {
     match solver {
         // A process knows better than a boundary what lies near it.
         "gp-cmaes" => Plan { margin: 1.0, depth: 2, ..plan },
-        "gp" => Plan { margin: 1.0, ..plan },
+        "gp" | "turbo" => Plan { margin: 1.0, ..plan },
         _ => plan,
     }
 }
