@@ -63,7 +63,7 @@ fn build(
     options: &Options,
 ) -> Result<Box<dyn Optimizer>, Error> {
     let given = Given { method: name, options };
-    let plan = plan(&given, suited(solver, history.space().unit_len()))?;
+    let plan = plan(&given, &suited(solver, history.space().unit_len()))?;
     // A process learns more from draws of its own than from a long design.
     let most = if solver == "gp-cmaes" { 20 } else { 40 };
     let default_init = (2 * history.space().unit_len()).clamp(10, most);
@@ -105,7 +105,7 @@ fn suited(solver: &str, dim: usize) -> Plan {
     }
 }
 
-fn plan(given: &Given, default: Plan) -> Result<Plan, Error> {
+fn plan(given: &Given, default: &Plan) -> Result<Plan, Error> {
     let label = given.word("label", &["median", "two-means", "ridge"])?;
     let family = given.word("boundary", &["rbf", "cubic", "linear", "ridge"])?;
     let value = given.word("value", &["mean", "max", "quantile"])?;
