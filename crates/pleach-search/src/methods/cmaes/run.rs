@@ -6,6 +6,7 @@ use super::draws::Draws;
 use super::start::Start;
 use super::strategy::Strategy;
 use crate::methods::bytes::{Reader, Writer};
+use crate::methods::gp_cmaes::Scales;
 use crate::{Error, Merit};
 
 /// The settings of every run.
@@ -68,10 +69,10 @@ pub(in crate::methods) struct Run {
     pub(in crate::methods) since: u64,
     /// The first trial of this run, which tells it from other runs.
     pub(in crate::methods) from: u64,
-    /// Draws that a model has ranked, best first, and the length scale of that model; without a model
-    /// there are none.
+    /// Draws that a model has ranked, best first, and the scales of that model; without a model there
+    /// are none.
     pub(in crate::methods) slate: Vec<Vec<f64>>,
-    pub(in crate::methods) length: f64,
+    pub(in crate::methods) scales: Option<Scales>,
     /// Trials of this run that are told and wait for their generation to be complete.
     generation: Vec<u64>,
     /// The user's own trials that were told meanwhile, best first.
@@ -103,7 +104,7 @@ impl Run {
             since: next,
             from: next,
             slate: Vec::new(),
-            length: 0.0,
+            scales: None,
             generation: Vec::new(),
             guests: Vec::new(),
             start: start.merit,
@@ -262,7 +263,8 @@ impl Run {
         }
         out.u64(self.slate.len() as u64);
         self.slate.iter().for_each(|x| out.floats(x));
-        out.f64(self.length);
+        out.u64(u64::from(self.scales.is_some()));
+        self.scales.iter().for_each(|scales| out.floats(&[scales.length, scales.nugget]));
         out.numbers(&self.generation);
         out.u64(self.guests.len() as u64);
         self.guests.iter().for_each(|&guest| out.ranking(guest));
@@ -293,7 +295,10 @@ impl Run {
             used_small: from.u64()?,
             last_large: from.u64()?,
             slate: (0..from.count()?).map(|_| from.floats(dim)).collect::<Result<_, _>>()?,
-            length: from.f64()?,
+            scales: (0..from.count()?.min(1))
+                .map(|_| Ok(Scales { length: from.f64()?, nugget: from.f64()? }))
+                .next()
+                .transpose()?,
             generation: from.numbers()?,
             guests: (0..from.count()?).map(|_| from.ranking()).collect::<Result<_, _>>()?,
             start: (0..from.count()?.min(1)).map(|_| from.merit()).next().transpose()?,

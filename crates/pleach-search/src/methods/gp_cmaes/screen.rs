@@ -1,13 +1,14 @@
 //! Choosing and ranking the draws of a generation.
 
-use super::surrogate::Surrogate;
+use super::surrogate::{Scales, Surrogate};
 use crate::gp::targets;
+use crate::linalg::dot;
 use crate::methods::cmaes::{Draws, Run, Sample, Strategy};
 use crate::{History, Key, Merit};
 
 /// How a generation is chosen from more draws than are evaluated, and ranked.
 ///
-/// A Gaussian process (Matérn 5/2, one length scale) is fitted to the known points that are nearest
+/// A Gaussian process (Matérn 5/2 of one length scale, and a quadratic trend) is fitted to the known points that are nearest
 /// in the coordinates in which draws are standard normal, so that the covariance that was learned is its
 /// metric. Draws are tried in the order of mean − `caution` standard deviations. Once enough are
 /// told, the process is fitted again, and what it expects of the other draws ranks them beside the told
@@ -33,8 +34,10 @@ const NEAREST: usize = 200;
 const NEWEST: usize = 2000;
 /// Share of the points that is resolved however bad the others are.
 const QUANTILE: f64 = 0.25;
-/// Variance of the noise, in units of the variance of the process.
-const NUGGET: f64 = 1e-3;
+/// The variance of the noise of exact values, and of one evaluation where there is noise.
+const NUGGETS: [f64; 2] = [1e-3, 1e-1];
+/// The first length scale, in the distance of a draw from the mean.
+const LENGTH: f64 = 2.0;
 
 impl Screen {
     /// Draws of the present distribution of a run, the most promising first, for the run to propose.
@@ -55,10 +58,10 @@ impl Screen {
                 x
             })
             .collect();
-        let length = if run.length > 0.0 { run.length } else { 2.0 * (space.unit_len() as f64).sqrt() };
-        let lengths = [0.6, 1.0, 1.6].map(|factor| (length * factor).clamp(0.5, 200.0));
-        if let Some(surrogate) = surrogate(history, &run.strategy, &lengths) {
-            run.length = surrogate.length;
+        let (known, targets) = known(history, &run.strategy, &[]);
+        let codes = known.into_iter().map(|(_, code)| code).collect();
+        if let Some(surrogate) = Surrogate::fit(codes, &targets, &choices(history, run)) {
+            run.scales = Some(surrogate.scales);
             let mut ranked: Vec<(f64, Vec<f64>)> = slate
                 .into_iter()
                 .map(|x| {
@@ -105,8 +108,8 @@ impl Screen {
         let value =
             |number: u64| known.iter().position(|(k, _)| *k == number).map_or(f64::INFINITY, |i| targets[i]);
         let mut ranked: Vec<(f64, Sample)> = numbers.iter().map(|&number| value(number)).zip(own).collect();
-        let points = known.iter().map(|(_, code)| code.clone()).collect();
-        match Surrogate::fit(points, &targets, &[run.length], &vec![NUGGET; targets.len()]) {
+        let codes = known.iter().map(|(_, code)| code.clone()).collect();
+        match run.scales.and_then(|scales| Surrogate::fit(codes, &targets, &[scales])) {
             Some(surrogate) => ranked.extend(rest.map(|sample| {
                 let code = run.strategy.whiten(&space.encode(&space.decode(&sample.x)));
                 (surrogate.mean(&code), sample)
@@ -118,17 +121,13 @@ impl Screen {
     }
 }
 
-fn surrogate(history: &History, strategy: &Strategy, lengths: &[f64]) -> Option<Surrogate> {
-    let (known, targets) = known(history, strategy, &[]);
-    if known.len() < 3 {
-        return None;
-    }
-    Surrogate::fit(
-        known.into_iter().map(|(_, code)| code).collect(),
-        &targets,
-        lengths,
-        &vec![NUGGET; targets.len()],
-    )
+/// The scales that a fit chooses among: near those of the fit before.
+fn choices(history: &History, run: &Run) -> Vec<Scales> {
+    let is_noisy = history.best().is_some_and(|best| best.sem.is_some_and(|sem| sem > 0.0));
+    let nugget = if is_noisy { NUGGETS[1] / history.evaluations() as f64 } else { NUGGETS[0] };
+    let first = LENGTH * (history.space().unit_len() as f64).sqrt();
+    let length = run.scales.map_or(first, |scales| scales.length);
+    [0.6, 1.0, 1.6].map(|factor| Scales { length: (length * factor).clamp(0.5, 200.0), nugget }).to_vec()
 }
 
 /// The first trials of the nearest known points and of `also`, with their codes, and their targets.
@@ -140,7 +139,7 @@ fn known(history: &History, strategy: &Strategy, also: &[u64]) -> (Vec<(u64, Vec
         .filter(|&number| history.merit(number).is_some_and(|merit| merit != Merit::Withdrawn))
         .map(|number| {
             let code = strategy.whiten(&history.space().encode(&history.trial(number).point));
-            (crate::linalg::dot(&code, &code), number, code)
+            (dot(&code, &code), number, code)
         })
         .collect();
     near.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
