@@ -14,8 +14,8 @@ pub(super) const ENTRY: Entry = Entry {
     name: "gp-cmaes",
     summary: "CMA-ES that tries the draws a Gaussian process likes; for some hundred trials of 2 to 200 numbers",
     options: &[
-        ("popsize", "48, or 8 from 50 coordinates on", "draws that a generation ranks"),
-        ("evaluate", "3, or 8 from 50 coordinates on", "of these, trials; the process ranks the others"),
+        ("popsize", "32, or 8 from 50 coordinates on", "draws that a generation ranks"),
+        ("evaluate", "4, or 8 from 50 coordinates on", "of these, trials; the process ranks the others"),
         ("candidates", "popsize, or ten times that from 50 coordinates on", "draws to choose them from"),
         ("sigma0", "0.2", "first standard deviation, as a share of every range"),
         ("init", "20", "points of a Latin hypercube before the first run"),
@@ -35,8 +35,8 @@ const MANY: usize = 50;
 fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
     let given = Given { method: ENTRY.name, options };
     let is_wide = history.space().unit_len() >= MANY;
-    let population = given.count("popsize", 3..=1000)?.unwrap_or(if is_wide { 8 } else { 48 });
-    let evaluated = given.count("evaluate", 1..=1000)?.unwrap_or(if is_wide { 8 } else { 3 }).min(population);
+    let population = given.count("popsize", 3..=1000)?.unwrap_or(if is_wide { 8 } else { 32 });
+    let evaluated = given.count("evaluate", 1..=1000)?.unwrap_or(if is_wide { 8 } else { 4 }).min(population);
     let candidates =
         given.count("candidates", 1..=10_000)?.unwrap_or(if is_wide { 10 } else { 1 } * population);
     let plan = Plan {
