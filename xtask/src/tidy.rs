@@ -84,13 +84,24 @@ fn crate_root(path: &Path, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// The table of methods in ARCHITECTURE.md agrees with the registry.
+/// What ARCHITECTURE.md and docs/methods.md say of methods agrees with the registry.
 fn docs_tables(faults: &mut Vec<String>) -> Result<()> {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md"))?;
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md"))?;
+    let methods = fs::read_to_string(root().join("docs/methods.md"))?;
     for entry in pleach_search::METHODS {
         let row = format!("| `{}` | {} |", entry.name, entry.summary);
-        if !text.contains(&row) {
+        if !architecture.contains(&row) {
             faults.push(format!("ARCHITECTURE.md: the table of methods lacks the row {row}"));
+        }
+        let name = format!("`{}`", entry.name);
+        if !methods.lines().any(|line| line.starts_with("### ") && line.contains(&name)) {
+            faults.push(format!("docs/methods.md: no section is called {name}"));
+        }
+        for (option, default, meaning) in entry.options {
+            let row = format!("| `{option}` | {default} | {meaning} |");
+            if !methods.contains(&row) {
+                faults.push(format!("docs/methods.md: the options of {name} lack the row {row}"));
+            }
         }
     }
     Ok(())
