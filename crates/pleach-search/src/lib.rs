@@ -26,14 +26,11 @@
 mod descriptor;
 mod error;
 mod expression;
-#[allow(dead_code, unused_imports, reason = "the methods that use it follow")]
 mod gp;
 mod history;
 mod layout;
-#[allow(dead_code, reason = "the methods that use it follow")]
 mod linalg;
 mod methods;
-#[allow(dead_code, reason = "the methods that use it follow")]
 mod normal;
 mod outcome;
 mod partition;

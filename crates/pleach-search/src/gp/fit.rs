@@ -36,7 +36,7 @@ pub(crate) fn fit(
     let (lower, upper) = bounds(kernel);
     let objective = Objective::new(kernel, inputs, noise);
     let value = |theta: &[f64], gradient: &mut [f64]| objective.value(theta, targets, gradient).0;
-    minimise(start, &lower, &upper, evaluations, value).point
+    minimise(start, &lower, &upper, evaluations, value).0
 }
 
 /// As [`fit`], together with the logarithm by which the losses are told (see [`Losses::warped`]): the one
@@ -64,7 +64,7 @@ pub(crate) fn fit_warped(
         gradient[last] = dot(&by_target, &warped.slopes) + warped.cost_slope + z / WARP_SPREAD;
         value + warped.cost + 0.5 * z * z
     };
-    let mut found = minimise(&start, &lower, &upper, evaluations, value).point;
+    let mut found = minimise(&start, &lower, &upper, evaluations, value).0;
     let warp = found.pop().expect("it was pushed above");
     (found, warp)
 }
@@ -194,39 +194,37 @@ mod tests {
     #[test]
     fn gradients_by_hyper_parameters_are_those_of_differences() {
         let problem = mixed();
-        for kernel in [Kernel::new, Kernel::tied] {
-            let kernel = Arc::new(kernel(&problem, &Layout::new(problem.space())));
-            let mut packed = Inputs::default();
-            for input in inputs(&problem, &kernel, 25, 7) {
-                packed.push(&input);
-            }
-            let mut rng = Seed::new(3).rng(0);
-            let targets: Vec<f64> = (0..25).map(|_| rng.normal()).collect();
-            let noise: Vec<f64> = (0..25).map(|i| 0.01 * f64::from(i)).collect();
-            let objective = Objective::new(&kernel, &packed, &noise);
-            let theta: Vec<f64> =
-                kernel.priors().iter().map(|(mean, sd)| mean + 0.3 * sd * rng.normal()).collect();
-            let mut gradient = vec![0.0; theta.len()];
-            let (_, by_target) = objective.value(&theta, &targets, &mut gradient);
-            for (j, got) in gradient.iter().enumerate() {
-                let moved = |step: f64| {
-                    let mut theta = theta.clone();
-                    theta[j] += step;
-                    objective.value(&theta, &targets, &mut vec![0.0; theta.len()]).0
-                };
-                let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-                // Central differences of a value near 50 round at 1e-9.
-                assert!((got - want).abs() < 1e-6 * (1.0 + want.abs()), "{j}: {got} against {want}");
-            }
-            for j in [0, 7, 24] {
-                let moved = |step: f64| {
-                    let mut targets = targets.clone();
-                    targets[j] += step;
-                    objective.value(&theta, &targets, &mut vec![0.0; theta.len()]).0
-                };
-                let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-                assert!((by_target[j] - want).abs() < 1e-6 * (1.0 + want.abs()), "target {j}: {want}");
-            }
+        let kernel = Arc::new(Kernel::new(&problem, &Layout::new(problem.space())));
+        let mut packed = Inputs::default();
+        for input in inputs(&problem, &kernel, 25, 7) {
+            packed.push(&input);
+        }
+        let mut rng = Seed::new(3).rng(0);
+        let targets: Vec<f64> = (0..25).map(|_| rng.normal()).collect();
+        let noise: Vec<f64> = (0..25).map(|i| 0.01 * f64::from(i)).collect();
+        let objective = Objective::new(&kernel, &packed, &noise);
+        let theta: Vec<f64> =
+            kernel.priors().iter().map(|(mean, sd)| mean + 0.3 * sd * rng.normal()).collect();
+        let mut gradient = vec![0.0; theta.len()];
+        let (_, by_target) = objective.value(&theta, &targets, &mut gradient);
+        for (j, got) in gradient.iter().enumerate() {
+            let moved = |step: f64| {
+                let mut theta = theta.clone();
+                theta[j] += step;
+                objective.value(&theta, &targets, &mut vec![0.0; theta.len()]).0
+            };
+            let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            // Central differences of a value near 50 round at 1e-9.
+            assert!((got - want).abs() < 1e-6 * (1.0 + want.abs()), "{j}: {got} against {want}");
+        }
+        for j in [0, 7, 24] {
+            let moved = |step: f64| {
+                let mut targets = targets.clone();
+                targets[j] += step;
+                objective.value(&theta, &targets, &mut vec![0.0; theta.len()]).0
+            };
+            let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            assert!((by_target[j] - want).abs() < 1e-6 * (1.0 + want.abs()), "target {j}: {want}");
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{Descriptor, Point, Problem};
 /// # Hyper-parameters
 /// All as logarithms, in this order: `ℓ` of each number, `θ` of each option, `λ` of each
 /// permutation, `w` and `a` of each descriptor, and last the nugget: the variance of what no point
-/// tells about another. In a kernel that is [`Kernel::tied`] there are one `ℓ` and one `θ`.
+/// tells about another.
 ///
 /// # Source
 /// The priors of `ℓ`: Hvarfner, Hellsten, Nardi, *Vanilla Bayesian Optimization Performs Great in High
@@ -90,15 +90,6 @@ const COARSE_CELLS: u64 = 64;
 impl Kernel {
     /// Every parameter of `layout` and every descriptor of `problem`, each with its own scale.
     pub(crate) fn new(problem: &Problem, layout: &Layout) -> Self {
-        Self::build(problem, layout, false)
-    }
-
-    /// As [`Kernel::new`], with one scale for all numbers and one for all options.
-    pub(crate) fn tied(problem: &Problem, layout: &Layout) -> Self {
-        Self::build(problem, layout, true)
-    }
-
-    fn build(problem: &Problem, layout: &Layout, tied: bool) -> Self {
         let blocks = layout.blocks();
         let number = |block: &Block| if let Block::Number { at } = *block { Some(at) } else { None };
         let option =
@@ -106,20 +97,19 @@ impl Kernel {
         let order =
             |block: &Block| if let Block::Permutation { at, len } = *block { Some((at, len)) } else { None };
         let mut priors = Vec::new();
-        // A list of coordinates takes one hyper-parameter each, or one together.
-        let mut scales = |count: usize, tied: bool, prior: (f64, f64)| -> Vec<usize> {
+        let mut scales = |count: usize, prior: (f64, f64)| {
             let first = priors.len();
-            priors.extend(vec![prior; if tied { count.min(1) } else { count }]);
-            (0..count).map(|i| first + if tied { 0 } else { i }).collect()
+            priors.extend(vec![prior; count]);
+            first..first + count
         };
         let numbers: Vec<usize> = blocks.iter().filter_map(number).collect();
-        let own = scales(numbers.len(), tied, length_prior(numbers.len()));
+        let own = scales(numbers.len(), length_prior(numbers.len()));
         let numbers = numbers.into_iter().zip(own).collect();
         let options: Vec<(usize, u64)> = blocks.iter().filter_map(option).collect();
-        let own = scales(options.len(), tied, ((2.0 / options.len() as f64).ln(), 1.0));
+        let own = scales(options.len(), ((2.0 / options.len() as f64).ln(), 1.0));
         let options = options.into_iter().zip(own).map(|((at, count), own)| (at, count, own)).collect();
         let orders: Vec<(usize, usize)> = blocks.iter().filter_map(order).collect();
-        let own = scales(orders.len(), false, (4_f64.ln(), 1.0));
+        let own = scales(orders.len(), (4_f64.ln(), 1.0));
         let orders = orders.into_iter().zip(own);
         let orders =
             orders.map(|((at, len), own)| Order { at, len, pairs: compared(len).count(), own }).collect();
@@ -134,6 +124,7 @@ impl Kernel {
     }
 
     /// Points are vectors of `dim` numbers, with one length scale each or one together.
+    #[cfg(test)]
     pub(crate) fn vectors(dim: usize, tied: bool) -> Self {
         let mut priors = vec![length_prior(dim); if tied { dim.min(1) } else { dim }];
         priors.push(SMOOTH);

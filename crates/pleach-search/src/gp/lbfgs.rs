@@ -11,17 +11,10 @@ const HALVINGS: usize = 20;
 /// Share of the predicted decrease that a step must reach.
 const ARMIJO: f64 = 1e-4;
 
-/// A point that was found, and the value there.
-#[derive(Clone, Debug)]
-pub(crate) struct Minimum {
-    pub(crate) point: Vec<f64>,
-    pub(crate) value: f64,
-}
-
 /// Minimises `f` over the box from `lower` to `upper` by at most `evaluations` calls.
 ///
 /// `f(x, gradient)` fills the gradient and returns the value; a value that is not finite counts as
-/// infinitely bad. The result is no worse than `start`, which is clamped into the box.
+/// infinitely bad. The result, a point and its value, is no worse than `start`, which is clamped into the box.
 ///
 /// # Source
 /// Nocedal, Wright, *Numerical Optimization* (2006), Alg. 7.4 and 7.5, on the coordinates that are
@@ -33,7 +26,7 @@ pub(crate) fn minimise(
     upper: &[f64],
     evaluations: usize,
     mut f: impl FnMut(&[f64], &mut [f64]) -> f64,
-) -> Minimum {
+) -> (Vec<f64>, f64) {
     let n = start.len();
     let project = |x: &mut [f64]| {
         x.iter_mut().zip(lower.iter().zip(upper)).for_each(|(x, (low, high))| *x = x.clamp(*low, *high));
@@ -43,7 +36,7 @@ pub(crate) fn minimise(
     let mut gradient = vec![0.0; n];
     let mut value = f(&x, &mut gradient);
     if !value.is_finite() {
-        return Minimum { point: x, value: f64::INFINITY };
+        return (x, f64::INFINITY);
     }
     let mut pairs: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
     let mut left = evaluations.saturating_sub(1);
@@ -95,7 +88,7 @@ pub(crate) fn minimise(
             break;
         }
     }
-    Minimum { point: x, value }
+    (x, value)
 }
 
 /// `−H g` by the two-loop recursion.
@@ -133,7 +126,7 @@ mod tests {
         };
         let check = |upper: f64, want: [f64; 2]| {
             let found = minimise(&[-1.2, 1.0], &[-2.0, -2.0], &[upper, 2.0], 200, f);
-            let error = (found.point[0] - want[0]).abs() + (found.point[1] - want[1]).abs();
+            let error = (found.0[0] - want[0]).abs() + (found.0[1] - want[1]).abs();
             assert!(error < 1e-4, "{found:?}");
         };
         check(2.0, [1.0, 1.0]);
@@ -150,9 +143,9 @@ mod tests {
                 g[0] = -1.0;
                 if x[0] > 0.31 { f64::NAN } else { -x[0] }
             });
-            assert!(calls <= budget && found.value <= -0.3, "{calls} calls: {found:?}");
+            assert!(calls <= budget && found.1 <= -0.3, "{calls} calls: {found:?}");
         }
         let found = minimise(&[0.3], &[0.0], &[1.0], 9, |_, _| f64::NAN);
-        assert!(found.value.is_infinite());
+        assert!(found.1.is_infinite());
     }
 }

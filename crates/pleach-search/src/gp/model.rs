@@ -151,13 +151,6 @@ impl Posterior {
         Marginal { row, v, means, variance }
     }
 
-    /// The mean at a point, where nothing is pending; cheaper than [`Posterior::at`] for many points.
-    pub(crate) fn means(&self, points: &[Input]) -> Vec<f64> {
-        let alpha = self.model.factor.solve_transposed(&self.whitened[0]);
-        let tuned = &self.model.tuned;
-        points.iter().map(|x| self.mean + dot(&tuned.row(&self.model.inputs, x).k, &alpha)).collect()
-    }
-
     /// The derivative of `Σ_s by_mean[s] means[s] + by_variance variance` by the numbers of the point.
     pub(crate) fn gradient(&self, x: &Input, at: &Marginal, by_mean: &[f64], by_variance: f64) -> Vec<f64> {
         let mut b = vec![0.0; at.v.len()];
@@ -291,9 +284,9 @@ mod tests {
         let known: Vec<Input> = (0..15).map(|i| model.inputs().get(i)).collect();
         let posterior = model.condition(&targets, &[]);
         let fitted = posterior.fitted(&targets, &[0.0; 15]);
-        for ((x, fitted), mean) in known.iter().zip(fitted).zip(posterior.means(&known)) {
+        for (x, fitted) in known.iter().zip(fitted) {
             let want = posterior.at(x).means[0];
-            assert!((fitted - want).abs() < 1e-9 && (mean - want).abs() < 1e-9);
+            assert!((fitted - want).abs() < 1e-9);
         }
     }
 

@@ -180,7 +180,7 @@ impl Chooser<'_> {
             -value
         });
         let mut unit_point = origin;
-        for (at, number) in self.kernel.number_coordinates().zip(&found.point) {
+        for (at, number) in self.kernel.number_coordinates().zip(&found.0) {
             if !code[at].is_nan() {
                 unit_point[at] = *number;
             }
