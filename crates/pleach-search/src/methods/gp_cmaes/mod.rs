@@ -17,7 +17,11 @@ pub(super) const ENTRY: Entry = Entry {
         ("popsize", "32, or 8 from 50 coordinates on", "draws that a generation ranks"),
         ("evaluate", "4, or 8 from 50 coordinates on", "of these, trials; the process ranks the others"),
         ("candidates", "popsize, or ten times that from 50 coordinates on", "draws to choose them from"),
-        ("sigma0", "0.2", "first standard deviation, as a share of every range"),
+        (
+            "sigma0",
+            "0.2",
+            "first standard deviation of a run that begins at a random point, as a share of every range",
+        ),
         ("init", "20", "points of a Latin hypercube before the first run"),
         ("stall", "120", "trials without progress after which a run begins anew between the ten best points"),
         ("active", "true", "whether bad samples shrink the distribution"),
