@@ -65,7 +65,7 @@ const CONNECTED: &[Kind] = &[
     ),
 ];
 const OF_TWO_PARTS: &[Kind] = &[
-    ("plane", plane, wells, &[], &[&["rbf"], &["rbf", "rbf"]]),
+    ("plane", plane, wells, &[], &[&["rbf", "rbf"], &["rbf", "rbf", "rbf"]]),
     ("cube", cube, wells, &[], &[&["rbf", "rbf"]]),
 ];
 
