@@ -89,11 +89,11 @@ impl<'a> Walk<'a> {
         self.place.layout.blocks().len() + 1
     }
 
-    /// Number of moves from one draw to the next: half a sweep where a move is dear, after which draws in 20
-    /// dimensions count for more than a fifth of independent ones.
+    /// Number of moves from one draw to the next: three fifths of a sweep where a move is dear, after which
+    /// draws in 20 dimensions count for more than a fifth of independent ones.
     pub(super) fn stride(&self) -> usize {
         let is_dear = self.followers.iter().any(Follower::is_gaussian);
-        if is_dear { self.sweep().div_ceil(2) } else { self.sweep() }
+        if is_dear { (3 * self.sweep()).div_ceil(5) } else { self.sweep() }
     }
 
     /// The current point.
