@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "slow: 10 s"]
+    #[ignore = "slow: 25 s"]
     fn la_mcts_with_slice_conforms() {
         passes("la-mcts+slice");
     }

@@ -90,7 +90,8 @@ fn windows(method: &str, seed: u64) -> Result<Vec<(u64, f64, f64)>> {
     Ok(rows)
 }
 
-fn step(search: &mut Search) -> Result<()> {
+/// Asks for a point and tells its squared distance from a point inside.
+pub(super) fn step(search: &mut Search) -> Result<()> {
     let number = search.ask(1)?[0];
     let values = search.history().trial(number).point.values();
     let loss = values.iter().filter_map(pleach_search::Value::as_f64).map(|x| (x - 0.3).powi(2)).sum();

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use pleach_search::{Goal, Measurement, Metric, Options, Outcome, Parameter, Problem, Search, Seed, Space};
+use pleach_search::{Goal, Metric, Options, Parameter, Problem, Search, Seed, Space};
 
 use super::minimise::is_registered;
+use super::overhead_memory::step;
 use super::record::{Log, Record, Row};
 use super::statistics::{median, quantile};
 use super::{Figure, peer, version};
@@ -93,14 +94,6 @@ fn measure(log: &mut Log, method: &str, sizes: &[u64], seed: u64) -> Result<()> 
             })?;
         }
     }
-    Ok(())
-}
-
-fn step(search: &mut Search) -> Result<()> {
-    let number = search.ask(1)?[0];
-    let values = search.history().trial(number).point.values();
-    let loss = values.iter().filter_map(pleach_search::Value::as_f64).map(|x| (x - 0.3).powi(2)).sum();
-    search.tell(number, Outcome::Measured(Measurement::new(vec![loss])))?;
     Ok(())
 }
 
