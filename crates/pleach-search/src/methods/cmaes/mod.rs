@@ -116,7 +116,7 @@ const WIDEST: f64 = 0.2;
 /// **Restarts.** See [`Run`].
 ///
 /// **Several runs.** With restarts = stall, a region is searched by the best run whose mean lies in
-/// it, and if there is none, by a new run between the ten best points inside. A run is not bound to
+/// it, or one of the draws that a model has ranked, and if there is none, by a new run between the ten best points inside. A run is not bound to
 /// the region it began in, so it lives on when the regions are drawn anew.
 struct Cmaes {
     name: &'static str,
@@ -203,8 +203,7 @@ impl Optimizer for Cmaes {
                     return;
                 }
                 let run = &mut self.runs[index];
-                let quota = self.screen.as_ref().map_or(run.strategy.population(), |screen| screen.evaluated);
-                if run.collect(first) >= quota {
+                if run.collect(first) >= run.quota {
                     self.learn(history, index);
                 }
             }
@@ -230,7 +229,7 @@ impl Optimizer for Cmaes {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let mut out = Writer::new(2);
+        let mut out = Writer::new(3);
         out.u64(self.design);
         out.u64(self.runs.len() as u64);
         self.runs.iter().for_each(|run| run.write(&mut out));
@@ -243,7 +242,7 @@ impl Optimizer for Cmaes {
     }
 
     fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
-        let mut from = Reader::new(2, snapshot)?;
+        let mut from = Reader::new(3, snapshot)?;
         self.design = from.u64()?;
         let dim = history.space().unit_len();
         self.runs = (0..from.count()?)
@@ -268,9 +267,10 @@ impl Cmaes {
         let own = if self.plan.restarts == Restarts::Stall {
             let mut runs: Vec<&Run> = self.runs.iter().collect();
             runs.sort_unstable_by_key(|run| (run.merit(), run.from));
-            let space = history.space();
-            runs.into_iter()
-                .find(|run| region.is_whole() || region.contains(&space.decode(&run.strategy.mean)))
+            let is_inside = |x: &Vec<f64>| region.contains(&history.space().decode(x));
+            runs.into_iter().find(|run| {
+                region.is_whole() || is_inside(&run.strategy.mean) || run.slate.iter().any(is_inside)
+            })
         } else {
             self.runs.first()
         };

@@ -73,6 +73,8 @@ pub(in crate::methods) struct Run {
     /// are none.
     pub(in crate::methods) slate: Vec<Vec<f64>>,
     pub(in crate::methods) scales: Option<Scales>,
+    /// Trials that must be told before the distribution is updated.
+    pub(in crate::methods) quota: usize,
     /// Trials of this run that are told and wait for their generation to be complete.
     generation: Vec<u64>,
     /// The user's own trials that were told meanwhile, best first.
@@ -105,6 +107,7 @@ impl Run {
             from: next,
             slate: Vec::new(),
             scales: None,
+            quota: plan.population,
             generation: Vec::new(),
             guests: Vec::new(),
             start: start.merit,
@@ -264,7 +267,10 @@ impl Run {
         out.u64(self.slate.len() as u64);
         self.slate.iter().for_each(|x| out.floats(x));
         out.u64(u64::from(self.scales.is_some()));
-        self.scales.iter().for_each(|scales| out.floats(&[scales.length, scales.nugget]));
+        self.scales.iter().for_each(|scales| {
+            out.floats(&[scales.length, scales.nugget, scales.trend, scales.warp]);
+        });
+        out.u64(self.quota as u64);
         out.numbers(&self.generation);
         out.u64(self.guests.len() as u64);
         self.guests.iter().for_each(|&guest| out.ranking(guest));
@@ -296,9 +302,13 @@ impl Run {
             last_large: from.u64()?,
             slate: (0..from.count()?).map(|_| from.floats(dim)).collect::<Result<_, _>>()?,
             scales: (0..from.count()?.min(1))
-                .map(|_| Ok(Scales { length: from.f64()?, nugget: from.f64()? }))
+                .map(|_| {
+                    let [length, nugget] = [from.f64()?, from.f64()?];
+                    Ok(Scales { length, nugget, trend: from.f64()?, warp: from.f64()? })
+                })
                 .next()
                 .transpose()?,
+            quota: usize::try_from(from.u64()?).map_err(|_| Error::Snapshot)?,
             generation: from.numbers()?,
             guests: (0..from.count()?).map(|_| from.ranking()).collect::<Result<_, _>>()?,
             start: (0..from.count()?.min(1)).map(|_| from.merit()).next().transpose()?,

@@ -15,7 +15,11 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "CMA-ES that tries the draws a Gaussian process likes; for some hundred trials of 2 to 200 numbers",
     options: &[
         ("popsize", "32, or 8 from 50 coordinates on", "draws that a generation ranks"),
-        ("evaluate", "4, or 8 from 50 coordinates on", "of these, trials; the process ranks the others"),
+        (
+            "evaluate",
+            "4, or 8 from 50 coordinates on",
+            "of these, trials at most: fewer where the process predicts well; it ranks the others",
+        ),
         ("candidates", "popsize, or ten times that from 50 coordinates on", "draws to choose them from"),
         (
             "sigma0",

@@ -39,7 +39,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("leaf", "10 + n / 2, at most 100", "a region with more points is split"),
     ("cp", "0", "how much regions with few visits are favoured; values are ranks from 0 to 1"),
     ("growth", "1.25", "the tree is built anew when it has so many times the points; 0 for every time"),
-    ("depth", "40, or 2 with gp-cmaes", "the most boundaries around a region; 0 for no partition"),
+    ("depth", "40, or 1 with gp-cmaes", "the most boundaries around a region; 0 for no partition"),
     ("label", "median", "which points are good: median, two-means (of x and rank) or ridge (predictions)"),
     ("boundary", "rbf", "what separates good from bad: rbf, cubic, linear (machines) or ridge (regression)"),
     ("value", "mean", "how good a region is, by the ranks of its points: mean, max or quantile (0.8)"),
@@ -99,7 +99,7 @@ fn suited(solver: &str, dim: usize) -> Plan {
     let plan = Plan { leaf: (10 + dim / 2).min(100), ..Plan::default() };
     match solver {
         // A process knows better than a boundary what lies near it.
-        "gp-cmaes" => Plan { margin: 1.0, depth: 2, ..plan },
+        "gp-cmaes" => Plan { margin: 1.0, depth: 1, ..plan },
         "gp" | "turbo" => Plan { margin: 1.0, ..plan },
         _ => plan,
     }
