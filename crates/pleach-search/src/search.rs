@@ -70,7 +70,7 @@ impl Search {
 
     /// The partition of the space that the method has learned so far, if it learns one.
     pub fn partition(&self) -> Option<Partition> {
-        self.optimizer.partition()
+        self.optimizer.partition(&self.history)
     }
 
     /// Hands out `n` new trials and returns their numbers.

@@ -51,8 +51,8 @@ impl Optimizer for BySize {
         Ok(())
     }
 
-    fn partition(&self) -> Option<Partition> {
-        self.inner.partition()
+    fn partition(&self, history: &History) -> Option<Partition> {
+        self.inner.partition(history)
     }
 
     fn snapshot(&self) -> Vec<u8> {

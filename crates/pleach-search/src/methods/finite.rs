@@ -132,6 +132,11 @@ impl Ledger {
         points
     }
 
+    /// The first trials of the known points.
+    pub(super) fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
     /// How each known point stands.
     pub(super) fn merits<'a>(&'a self, history: &'a History) -> impl Iterator<Item = Merit> + 'a {
         self.numbers.iter().map(|&number| history.merit(number).unwrap_or(Merit::Withdrawn))

@@ -101,7 +101,8 @@ pub trait Optimizer: Send {
     }
 
     /// The partition of the space that the method has learned, if it learns one.
-    fn partition(&self) -> Option<Partition> {
+    fn partition(&self, history: &History) -> Option<Partition> {
+        let _ = history;
         None
     }
 

@@ -21,4 +21,5 @@ pub(crate) use policy::{Value, ucb};
 pub use region::Region;
 pub(crate) use region::Side;
 pub(crate) use tree::{Plan, Tree};
+pub(crate) use view::{Asks, Rule};
 pub use view::{Part, Partition, Step};

@@ -616,7 +616,7 @@ mod tests {
             let loss = if kind == Some(1) { 0.0 } else { 1.0 } + 1e-3 * rng.unit();
             world.tell(number, Outcome::Measured(Measurement::new(vec![loss])));
         }
-        let view = super::super::Partition::new(&world.tree, 0, 0);
+        let view = super::super::Partition::new(&world.tree, super::super::Asks::default());
         assert_eq!(view.nodes[0].split.as_deref(), Some("kind == 'b'"));
         let best = view.nodes[0].best.unwrap();
         let path = view.path(&world.history, best);

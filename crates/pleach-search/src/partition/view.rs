@@ -1,5 +1,6 @@
 //! A partition as people read it.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use super::coding::Coding;
 use super::kernel::Kernel;
 use super::tree::Tree;
 use crate::layout::{Block, Layout};
-use crate::{Domain, History, Literal};
+use crate::{Domain, History, Key, Literal};
 
 /// A learned partition of the space at one moment, to print and to explain.
 #[derive(Clone, Debug)]
@@ -19,6 +20,9 @@ pub struct Partition {
     pub asks: u64,
     /// How many of them were asked for a region below the root.
     pub asks_below_root: u64,
+    /// How many of them were moved towards the mean of CMA-ES, because none of its draws was inside;
+    /// `None` for a solver that has no such mean.
+    pub bisections: Option<u64>,
     /// Number of tells when the tree was last built; later trials were added to it.
     pub built_at: usize,
     coding: Coding,
@@ -48,7 +52,25 @@ pub struct Part {
     pub best: Option<u64>,
     /// Whether the next trial is asked for a region inside.
     pub selected: bool,
-    boundary: Option<Arc<Boundary>>,
+    pub(crate) rule: Option<Rule>,
+}
+
+/// What decides on which side of a split a trial is.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    Boundary(Arc<Boundary>),
+    /// A decision for every point of a small space.
+    Table(HashMap<Key, f64>),
+}
+
+/// How often a method has asked, and for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asks {
+    /// Trials that it proposed.
+    pub(crate) all: u64,
+    pub(crate) below_root: u64,
+    /// See [`Partition::bisections`].
+    pub(crate) bisections: Option<u64>,
 }
 
 /// A step on the way from the root to the leaf of a trial.
@@ -63,7 +85,7 @@ pub struct Step {
 }
 
 impl Partition {
-    pub(crate) fn new(tree: &Tree, asks: u64, asks_below_root: u64) -> Self {
+    pub(crate) fn new(tree: &Tree, asks: Asks) -> Self {
         let selection = tree.selection();
         let coding = tree.coding();
         let mut nodes: Vec<Part> = tree
@@ -84,7 +106,7 @@ impl Partition {
                 pending: node.pending,
                 best: None,
                 selected: selection.contains(&at),
-                boundary: node.split.as_ref().map(|(boundary, _)| boundary.clone()),
+                rule: node.split.as_ref().map(|(boundary, _)| Rule::Boundary(boundary.clone())),
             })
             .collect();
         let mut bests: Vec<_> = (0..nodes.len()).map(|at| tree.members(at).min()).collect();
@@ -96,7 +118,17 @@ impl Partition {
         for (node, best) in nodes.iter_mut().zip(bests) {
             node.best = best.map(|(_, number)| number);
         }
-        Self { nodes, asks, asks_below_root, built_at: tree.built_at(), coding: coding.clone() }
+        Self::of(nodes, asks, tree.built_at(), coding.clone())
+    }
+
+    /// A partition of a small space, divided anew for every trial.
+    pub(crate) fn of_pool(nodes: Vec<Part>, asks: Asks, history: &History) -> Self {
+        Self::of(nodes, asks, history.told().len(), Coding::points(history.space()))
+    }
+
+    fn of(nodes: Vec<Part>, asks: Asks, built_at: usize, coding: Coding) -> Self {
+        let Asks { all: asks, below_root: asks_below_root, bisections } = asks;
+        Self { nodes, asks, asks_below_root, bisections, built_at, coding }
     }
 
     /// The way of a trial from the root to its leaf; only the root if its place is not known (yet).
@@ -109,8 +141,11 @@ impl Partition {
         let mut node = 0;
         loop {
             let part = &self.nodes[node];
-            let decision = match (&part.boundary, self.coding.layout(), &code) {
-                (Some(boundary), Some(layout), Some(code)) => Some(boundary.decision(layout, code)),
+            let decision = match (&part.rule, self.coding.layout(), &code) {
+                (Some(Rule::Boundary(boundary)), Some(layout), Some(code)) => {
+                    Some(boundary.decision(layout, code))
+                }
+                (Some(Rule::Table(decisions)), ..) => decisions.get(&history.trial(number).key).copied(),
                 _ => None,
             };
             path.push(Step { node, decision });

@@ -121,7 +121,7 @@ fn show_says_why_a_study_has_its_method() {
         json["choice"].clone()
     };
     let shown = choice(&bench, "show");
-    assert_eq!(keys(&shown), ["method", "options", "rule", "inputs", "alternatives"]);
+    assert_eq!(keys(&shown), ["method", "rule", "inputs", "alternatives"]);
     assert_eq!(
         (&shown["inputs"]["points"], &shown["inputs"]["budget"]),
         (&"15625".into(), &"20 trials".into())
@@ -166,7 +166,7 @@ fn tree_explains_a_partition() {
     let tree = bench.json(&["tree", "e.toml", "--json"]);
     assert_eq!(
         keys(&tree),
-        ["study", "method", "asks", "asks_below_root", "built_at", "nodes", "trial", "path"]
+        ["study", "method", "asks", "asks_below_root", "bisections", "built_at", "nodes", "trial", "path"]
     );
     let nodes = tree["nodes"].as_array().unwrap();
     assert!(nodes.len() > 1 && nodes[0]["points"] == 80 && nodes[0]["parent"].is_null(), "{tree}");
@@ -188,6 +188,25 @@ fn tree_explains_a_partition() {
     assert_eq!((&then["nodes"][0]["points"], &then["trial"]), (&60.into(), &60.into()));
     assert!(bench.ok(&["tree", "e.toml", "--trial", "60"]).contains("when trial 60 was asked for"));
     assert_eq!(bench.pleach(&["tree", "e.toml", "--trial", "80"]).code, 2);
+
+    // CMA-ES counts what it had to move; other solvers do not.
+    assert!(tree["bisections"].is_u64() && text.contains("had to be moved inside"), "{text}");
+
+    // All points of a small space are divided anew for every trial.
+    let small = AUTO.replace("[problem]", "[search]\nmethod = \"lanas\"\n[problem]");
+    let bench = Bench::with(&small.replace("trials = 20", "trials = 40"));
+    bench.ok(&["run", "e.toml"]);
+    let then = bench.json(&["tree", "e.toml", "--trial", "35", "--json"]);
+    let (nodes, path) = (then["nodes"].as_array().unwrap(), then["path"].as_array().unwrap());
+    assert!(nodes.len() >= 5 && nodes[0]["points"] == 35 && then["bisections"].is_null(), "{then}");
+    assert_eq!(path.len(), nodes.len() / 2 + 1, "the trial was asked for a leaf: {then}");
+    let is_selected = |step: &Json| {
+        let node = usize::try_from(step["node"].as_u64().unwrap()).unwrap();
+        nodes[node]["selected"] == true
+    };
+    assert!(path.iter().all(is_selected), "{then}");
+    assert!(then["asks_below_root"].as_u64().unwrap() >= 20, "{then}");
+    assert!(bench.ok(&["tree", "e.toml"]).contains("predicted rank above"));
 
     let bench = Bench::with(BRANIN);
     bench.ok(&["run", "e.toml"]);

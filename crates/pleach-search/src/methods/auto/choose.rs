@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::Problem;
 use crate::layout::{Block, Layout};
-use crate::{Options, Problem};
 
 /// What the choice of a method takes into account beside the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ impl Default for Inputs {
 pub struct Choice {
     /// The registered name of the method.
     pub method: &'static str,
-    /// Its options, where they are not the defaults.
-    pub options: Options,
     /// Why it was chosen, in one sentence.
     pub rule: String,
     /// What was taken into account, in words.
@@ -66,7 +64,7 @@ pub fn choose(problem: &Problem, inputs: &Inputs) -> Choice {
         }
     }
     let (method, rule) = chosen.expect("the last candidate suits every problem");
-    Choice { method, options: Options::new(), rule, inputs: facts.in_words(), alternatives }
+    Choice { method, rule, inputs: facts.in_words(), alternatives }
 }
 
 /// What decides.
@@ -257,7 +255,7 @@ fn tpe(facts: &Facts) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Goal, History, Metric, Parameter, Seed, Space, method};
+    use crate::{Error, Goal, History, Metric, Options, Parameter, Search, Seed, Space, method};
 
     fn problem(parameters: Vec<Parameter>) -> Problem {
         let space = Space::new(parameters, &[]).unwrap();
@@ -344,7 +342,7 @@ mod tests {
             for (budget, parallel) in [(0, 1), (1, 1), (300, 4), (1_000_000, 1), (1000, 1000)] {
                 let choice = choose(&problem, &inputs(budget, parallel));
                 let history = History::new(problem.clone(), Seed::new(0), 1);
-                let built = method(choice.method).and_then(|entry| entry.build(&history, &choice.options));
+                let built = method(choice.method).and_then(|entry| entry.build(&history, &Options::new()));
                 assert!(built.is_ok(), "{space}: {}", choice.method);
                 let others = choice.alternatives.iter().map(|other| other.method);
                 let all: Vec<_> = others.chain([choice.method]).collect();
@@ -362,13 +360,27 @@ mod tests {
         let error = |name: &str, value: crate::Literal| {
             let history = History::new(problem(floats(2)), Seed::new(0), 1);
             match super::super::ENTRY.build(&history, &[(name.to_owned(), value)].into()) {
-                Err(Error::Option { option, .. }) => option,
+                Err(Error::Option { method, option, .. }) => (method, option),
                 _ => panic!("{name} is taken"),
             }
         };
-        assert_eq!(error("budget", 0.into()), "budget");
-        assert_eq!(error("parallel", "many".into()), "parallel");
-        assert_eq!(error("noise", 1.into()), "noise");
-        assert_eq!(error("popsize", 10.into()), "popsize");
+        assert_eq!(error("budget", 0.into()), ("auto".into(), "budget".into()));
+        assert_eq!(error("parallel", "many".into()), ("auto".into(), "parallel".into()));
+        assert_eq!(error("noise", 1.into()), ("auto".into(), "noise".into()));
+        assert_eq!(error("cp", 10.into()), ("gp-cmaes".into(), "cp".into()));
+        assert_eq!(error("popsize", 1.into()), ("gp-cmaes".into(), "popsize".into()));
+    }
+
+    #[test]
+    fn options_of_the_chosen_method_reach_it() {
+        let asked = |options: &[(&str, i64)]| {
+            let options =
+                options.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect::<Options>();
+            let mut search = Search::new(problem(floats(2)), "auto", &options, Seed::new(3)).unwrap();
+            (0..8).for_each(|_| assert_eq!(search.ask(1).unwrap().len(), 1));
+            search.history().trials().iter().map(|trial| trial.key).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&[("budget", 200)]), asked(&[]));
+        assert_ne!(asked(&[("init", 5)]), asked(&[]), "a design of five points is another one");
     }
 }

@@ -15,6 +15,7 @@ pub(super) const ENTRY: Entry = Entry {
         ("budget", "unknown", "trials that the study is going to have"),
         ("parallel", "1", "trials at once"),
         ("noise", "replicates > 1", "whether two evaluations of a point differ: true or false"),
+        ("*", "the chosen method's", "any option of the method that is chosen"),
     ],
     learns: true,
     deliberates: true,
@@ -27,8 +28,12 @@ fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Err
     let replicates = i64::try_from(history.evaluations()).unwrap_or(i64::MAX);
     options.insert(REPLICATES.to_owned(), Literal::Int(replicates));
     let choice = choose(history.problem(), &Inputs::of(&options)?);
-    method(choice.method)?.build(history, &choice.options)
+    options.retain(|name, _| !INPUTS.contains(&name.as_str()));
+    method(choice.method)?.build(history, &options)
 }
+
+/// What the choice depends on; other options are for the method that is chosen.
+const INPUTS: [&str; 4] = ["budget", "parallel", "noise", REPLICATES];
 
 impl Inputs {
     /// What the options of `auto` say; more than one evaluation of each point is a sign of noise.

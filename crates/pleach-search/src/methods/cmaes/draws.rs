@@ -26,7 +26,6 @@ const CLIPPED: u8 = 1;
 const BISECTED: u8 = 2;
 
 /// Whether the point of a trial with this detail was pulled inside since no draw was.
-#[allow(dead_code, reason = "what shows it follows")]
 pub(in crate::methods) fn is_bisected(detail: &[u8]) -> bool {
     detail.first().is_some_and(|flags| flags & BISECTED != 0)
 }

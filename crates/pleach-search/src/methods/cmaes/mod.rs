@@ -17,7 +17,7 @@ use super::gp_cmaes::Screen;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
 use crate::{Error, History, Key, Merit, Origin, Outcome, Region};
-pub(super) use draws::Draws;
+pub(super) use draws::{Draws, is_bisected};
 pub(super) use run::{First, Plan, Restarts, Run};
 use start::{Start, between_best, center, random};
 pub(super) use strategy::{Sample, Strategy};

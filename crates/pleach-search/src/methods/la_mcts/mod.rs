@@ -4,10 +4,11 @@
 mod tests;
 
 use super::bytes::{Reader, Writer};
+use super::cmaes::is_bisected;
 use super::design::latin_hypercube;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal, method};
-use crate::partition::{Family, Label, Partition, Plan, Tree, Value};
+use crate::partition::{Asks, Family, Label, Partition, Plan, Tree, Value};
 use crate::{Error, History, Literal, Origin, Region};
 
 /// A row of the registry: a partition with a solver in its leaves.
@@ -72,8 +73,7 @@ fn build(
     let prefix = SOLVER.trim_end_matches('*');
     let own = |(key, value): (&String, _)| Some((key.strip_prefix(prefix)?.to_owned(), Clone::clone(value)));
     solver_options.extend(options.iter().filter_map(own));
-    let solver = method(solver)?.build(history, &solver_options)?;
-    Ok(Box::new(LaMcts::new(history, plan, init, solver)))
+    Ok(Box::new(LaMcts::new(history, plan, init, solver, &solver_options)?))
 }
 
 /// Options of a solver that serves leaves, where they are not its defaults.
@@ -144,15 +144,23 @@ pub(super) struct LaMcts {
     /// The first trial of the newest design.
     since: u64,
     solver: Box<dyn Optimizer>,
-    /// Trials proposed, and those of them that were asked for a region below the root.
-    asks: u64,
-    asks_below_root: u64,
+    asks: Asks,
 }
 
 impl LaMcts {
-    pub(super) fn new(history: &History, plan: Plan, init: u64, solver: Box<dyn Optimizer>) -> Self {
+    /// A partition with the method `solver`, of some options, in its leaves.
+    pub(super) fn new(
+        history: &History,
+        plan: Plan,
+        init: u64,
+        solver: &str,
+        options: &Options,
+    ) -> Result<Self, Error> {
         let tree = Tree::new(history.space(), plan.clone());
-        Self { plan, tree, init, since: history.next_number(), solver, asks: 0, asks_below_root: 0 }
+        let asks =
+            Asks { bisections: matches!(solver, "cmaes" | "gp-cmaes").then_some(0), ..Asks::default() };
+        let solver = method(solver)?.build(history, options)?;
+        Ok(Self { plan, tree, init, since: history.next_number(), solver, asks })
     }
 
     /// The index of a trial in the newest design.
@@ -161,7 +169,7 @@ impl LaMcts {
     }
 }
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Optimizer for LaMcts {
     fn ask(&self, history: &History, region: &Region, n: usize) -> Result<Vec<Proposal>, Error> {
@@ -181,8 +189,13 @@ impl Optimizer for LaMcts {
         let selects = is_own && region.is_whole() && !is_design;
         let asked_for = if selects { self.tree.region() } else { region.clone() };
         if is_own {
-            self.asks += 1;
-            self.asks_below_root += u64::from(!asked_for.is_whole());
+            self.asks.all += 1;
+            self.asks.below_root += u64::from(!asked_for.is_whole());
+        }
+        if let (Some(bisections), Origin::Method { detail }) =
+            (&mut self.asks.bisections, &history.trial(number).origin)
+        {
+            *bisections += u64::from(is_bisected(detail));
         }
         self.solver.asked(history, &asked_for, number);
         self.tree.asked(history, number);
@@ -199,13 +212,14 @@ impl Optimizer for LaMcts {
         self.solver.space_changed(history)
     }
 
-    fn partition(&self) -> Option<Partition> {
-        Some(Partition::new(&self.tree, self.asks, self.asks_below_root))
+    fn partition(&self, _: &History) -> Option<Partition> {
+        Some(Partition::new(&self.tree, self.asks))
     }
 
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Writer::new(VERSION);
-        for word in [self.tree.built_at() as u64, self.since, self.asks, self.asks_below_root] {
+        let Asks { all, below_root, bisections } = self.asks;
+        for word in [self.tree.built_at() as u64, self.since, all, below_root, bisections.unwrap_or(0)] {
             out.u64(word);
         }
         out.bytes(&self.solver.snapshot());
@@ -216,7 +230,9 @@ impl Optimizer for LaMcts {
         let mut from = Reader::new(VERSION, snapshot)?;
         let built_at = usize::try_from(from.u64()?).map_err(|_| Error::Snapshot)?;
         self.since = from.u64()?;
-        (self.asks, self.asks_below_root) = (from.u64()?, from.u64()?);
+        (self.asks.all, self.asks.below_root) = (from.u64()?, from.u64()?);
+        let bisections = from.u64()?;
+        self.asks.bisections = self.asks.bisections.map(|_| bisections);
         self.solver.restore(history, from.bytes()?)?;
         from.finish()?;
         self.tree = Tree::restore(self.plan.clone(), history, built_at)?;

@@ -5,7 +5,7 @@ mod cells;
 use super::by_size::BySize;
 use super::la_mcts::LaMcts;
 use super::options::Given;
-use super::{Entry, Optimizer, Options, method};
+use super::{Entry, Optimizer, Options};
 use crate::partition::{Family, Label, Plan, Value};
 use crate::{Error, History};
 use cells::Cells;
@@ -97,7 +97,6 @@ impl Design {
             depth: self.height - 1,
             ..Plan::default()
         };
-        let solver = method(solver)?.build(history, &Options::new())?;
-        Ok(Box::new(LaMcts::new(history, plan, INIT, solver)))
+        Ok(Box::new(LaMcts::new(history, plan, INIT, solver, &Options::new())?))
     }
 }

@@ -6,8 +6,6 @@ use pleach_search::auto::Choice;
 use pleach_study::Spec;
 use serde_json::{Value as Json, json};
 
-use crate::text;
-
 /// The method of a spec with its seed and options, in one line.
 pub(crate) fn method(spec: &Spec) -> String {
     let options = spec.options.iter().map(|(name, value)| format!(", {name} {value}"));
@@ -16,8 +14,7 @@ pub(crate) fn method(spec: &Spec) -> String {
 
 /// The method that `auto` stands for, the rule, what it goes by, and what else there is.
 pub(crate) fn print(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
-    let options = choice.options.iter().map(|(name, value)| format!(", {name} {value}"));
-    writeln!(out, "auto is {}{}: {}", choice.method, options.collect::<String>(), choice.rule)?;
+    writeln!(out, "auto is {}: {}", choice.method, choice.rule)?;
     writeln!(out, "  since")?;
     for (what, value) in &choice.inputs {
         writeln!(out, "    {what}: {value}")?;
@@ -32,12 +29,10 @@ pub(crate) fn print(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
 /// The same; null where the method was named.
 pub(crate) fn json(choice: Option<&Choice>) -> Json {
     let Some(choice) = choice else { return Json::Null };
-    let options: Vec<_> = choice.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let inputs = choice.inputs.iter().map(|(what, value)| ((*what).to_owned(), json!(value)));
     let alternatives = choice.alternatives.iter();
     json!({
         "method": choice.method,
-        "options": text::json_params(&options),
         "rule": choice.rule,
         "inputs": inputs.collect::<serde_json::Map<_, _>>(),
         "alternatives":

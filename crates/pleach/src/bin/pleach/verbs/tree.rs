@@ -25,7 +25,7 @@ pub(crate) struct Tree {
     /// it, the tree as it is and the newest trial
     #[arg(long, value_name = "K")]
     trial: Option<u64>,
-    /// Print JSON: {"study", "method", "asks", "asks_below_root", "built_at", "nodes", "trial", "path"}
+    /// Print JSON: {"study", "method", "asks", "asks_below_root", "bisections", "built_at", "nodes", "trial", "path"}
     #[arg(long)]
     json: bool,
 }
@@ -52,6 +52,7 @@ impl Tree {
                 "method": spec.method,
                 "asks": partition.asks,
                 "asks_below_root": partition.asks_below_root,
+                "bisections": partition.bisections,
                 "built_at": partition.built_at,
                 "nodes": partition.nodes.iter().map(json_node).collect::<Json>(),
                 "trial": trial,
@@ -98,9 +99,14 @@ fn size(partition: &Partition) -> String {
 
 /// How often the partition was used.
 fn asks(partition: &Partition) -> String {
-    let Partition { asks, asks_below_root, .. } = partition;
+    let Partition { asks, asks_below_root, bisections, .. } = partition;
     let share = if *asks == 0 { 0.0 } else { 100.0 * *asks_below_root as f64 / *asks as f64 };
-    format!("{asks_below_root} of {asks} proposals ({share:.0} %) were made in a region below the root")
+    let moved = bisections.map_or(String::new(), |bisections| {
+        format!("; {bisections} had to be moved inside, since no draw of CMA-ES was")
+    });
+    format!(
+        "{asks_below_root} of {asks} proposals ({share:.0} %) were made in a region below the root{moved}"
+    )
 }
 
 /// Every node after its parent, each before its siblings' children.
