@@ -1,7 +1,7 @@
 use super::*;
 use crate::problems::{Setup, problem};
 use crate::testing::check;
-use crate::{Goal, Measurement, Metric, Outcome, Parameter, Problem, Search, Seed, Space};
+use crate::{Event, Goal, Measurement, Metric, Outcome, Parameter, Problem, Search, Seed, Space};
 
 #[test]
 fn trees_of_several_levels_conform() {
@@ -53,6 +53,47 @@ fn most_trials_are_asked_below_the_root() {
     let best = search.history().best().unwrap().number;
     let path = tree.path(search.history(), best);
     assert!(path.len() > 2 && path.iter().all(|step| tree.nodes[step.node].best == Some(best)), "{path:?}");
+}
+
+#[test]
+fn moved_draws_are_counted_alike_live_replayed_and_restored() {
+    let counts = |search: &Search| {
+        let tree = search.partition().unwrap();
+        (tree.asks, tree.asks_below_root, tree.bisections)
+    };
+    let space = Space::new(vec![Parameter::float("x", 0.0, 1.0), Parameter::float("y", 0.0, 1.0)], &[]);
+    let problem = Problem::new(space.unwrap(), vec![Metric::objective("loss", Goal::Min)]).unwrap();
+    // Narrow regions, which many draws miss.
+    let given = options(&[("leaf", 6.into())]);
+    let fresh = |method: &str| Search::new(problem.clone(), method, &given, Seed::new(2)).unwrap();
+    let run = |method: &str| {
+        let mut search = fresh(method);
+        for _ in 0..200 {
+            let number = search.ask(1).unwrap()[0];
+            let unit_point = search.history().space().encode(&search.history().trial(number).point);
+            let loss = unit_point.iter().map(|u| (u - 0.1).powi(2)).sum::<f64>();
+            search.tell(number, Outcome::Measured(Measurement::new(vec![loss]))).unwrap();
+        }
+        search
+    };
+    let search = run("la-mcts+cmaes");
+    let bisections = counts(&search).2.unwrap();
+    assert!((1..100).contains(&bisections), "{bisections}");
+
+    let mut replayed = fresh("la-mcts+cmaes");
+    let mut events = Vec::new();
+    for trial in search.history().trials() {
+        let outcome = trial.outcome.clone().unwrap();
+        replayed.replay(trial.point.clone(), trial.origin.clone());
+        replayed.tell(trial.number, outcome.clone()).unwrap();
+        events.push(Event::Asked(trial.point.clone(), trial.origin.clone()));
+        events.push(Event::Told(trial.number, outcome));
+    }
+    let mut restored = fresh("la-mcts+cmaes");
+    restored.restore(events, &search.snapshot()).unwrap();
+    assert_eq!([counts(&replayed), counts(&restored)], [counts(&search); 2]);
+
+    assert_eq!(counts(&run("la-mcts+slice")).2, None);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `LaNAS`: a tree of linear boundaries that says where to look next.
 
 mod cells;
+#[cfg(test)]
+mod tests;
 
 use super::by_size::BySize;
 use super::la_mcts::LaMcts;
