@@ -20,7 +20,11 @@ pub(super) const ENTRY: Entry = Entry {
     options: &[
         ("multivariate", "true", "whether parameters are modelled together rather than one by one"),
         ("candidates", "24", "draws from the density of good points, of which the best is proposed"),
-        ("gamma", "0.1", "share of the points that counts as good, 25 points at most"),
+        (
+            "gamma",
+            "0.1, or 0.2 below 5 coordinates",
+            "share of the points that counts as good, 25 points at most",
+        ),
         ("warm-up", "10", "random trials before the first model"),
         ("constant-liar", "true", "whether pending trials count as bad ones"),
     ],
@@ -30,11 +34,15 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 fn build(history: &History, options: &Options) -> Result<Box<dyn Optimizer>, Error> {
+    /// Below so many coordinates densities of few points are too coarse: on five functions of 2, 3 and 4
+    /// coordinates a share of 0.2 left 0.3 to 0.9 times the regret, and in 5 to 20 up to 1.6 times.
+    const FEW: usize = 5;
     let given = Given { method: ENTRY.name, options };
+    let gamma = if history.space().unit_len() < FEW { 0.2 } else { 0.1 };
     let plan = Plan {
         multivariate: given.flag("multivariate", true)?,
         candidates: given.count("candidates", 1..=100_000)?.unwrap_or(24),
-        gamma: given.number("gamma", 0.0..=1.0)?.unwrap_or(0.1),
+        gamma: given.number("gamma", 0.0..=1.0)?.unwrap_or(gamma),
         warm_up: given.count("warm-up", 1..=1_000_000)?.unwrap_or(10),
         constant_liar: given.flag("constant-liar", true)?,
     };
