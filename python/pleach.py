@@ -134,6 +134,8 @@ class Study:
                 self._process.stdin.flush()
                 while answer.get("id") != self._id:  # An interrupted request leaves its answer behind.
                     answer = json.loads(self._process.stdout.readline())
+                    if answer["id"] is None:  # The request could not be read.
+                        break
             except (BrokenPipeError, json.JSONDecodeError):
                 raise Error(f"pleach has ended, with exit status {self._process.wait()}") from None
         if "error" in answer:

@@ -116,6 +116,12 @@ class Client(unittest.TestCase):
         with self.assertRaisesRegex(pleach.Error, "closed"):
             study.ask()
 
+    def test_a_request_that_cannot_be_read_is_an_error(self):
+        with self.study() as study:
+            with self.assertRaises(pleach.Error):
+                study.enqueue(x=10**400)
+            self.assertEqual(len(study.ask(1)), 1)
+
     def test_a_study_that_cannot_be_opened(self):
         with self.assertRaises(pleach.Error):
             pleach.Study(self.path)

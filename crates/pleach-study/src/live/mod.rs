@@ -10,7 +10,7 @@ mod holders;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pleach_search::{Best, Literal, Origin, Parameter, Search};
+use pleach_search::{Best, Literal, Origin, Parameter, Search, method};
 
 use crate::best::best_trial;
 use crate::process::Holder;
@@ -339,10 +339,13 @@ impl Live {
     }
 
     /// Stores the state of the method, so that less need be replayed; every so often, such that
-    /// snapshots are a small part of all that is written, or now if `now` is set.
+    /// snapshots are a small part of all that is written, or now if `now` is set. Where replaying a
+    /// trial takes milliseconds, they come sooner.
     pub(crate) fn keep_snapshot(&mut self, store: &Store, now: bool) -> Result<(), Error> {
         let fresh = self.seq - self.snapshot_seq;
-        let enough = if now { 1 } else { (self.snapshot_bytes / 100).max(1000) };
+        let deliberates = method(self.search.method()).is_ok_and(|entry| entry.deliberates);
+        let (share, least) = if deliberates { (1000, 50) } else { (100, 1000) };
+        let enough = if now { 1 } else { (self.snapshot_bytes / share).max(least) };
         if fresh < enough {
             return Ok(());
         }

@@ -148,6 +148,14 @@ fn show_says_why_a_study_has_its_method() {
     assert_eq!((choice(&bench, "show"), choice(&bench, "check")), (shown.clone(), shown));
     assert_eq!(bench.json(&["show", "--json"])["options"]["budget"], 20);
 
+    // An option of the chosen method goes with it, also where other limits would choose another method.
+    let tuned = AUTO.replace("[descriptors]", "[search]\nwarm-up = 6\n[descriptors]");
+    let bench = Bench::with(&tuned);
+    bench.ok(&["run", "e.toml"]);
+    bench.write("e.toml", &tuned.replace("trials = 20", "trials = 100000"));
+    bench.ok(&["run", "e.toml", "--trials", "22"]);
+    assert_eq!(choice(&bench, "show")["method"], "gp");
+
     // A study of a method that was named goes on with it where the file names none any more.
     let bench = Bench::with(BRANIN);
     bench.ok(&["run", "e.toml"]);

@@ -130,14 +130,13 @@ impl Optimizer for Tpe {
     fn asked(&mut self, history: &History, _region: &Region, number: u64) {
         if history.replicates(number)[0] == number {
             self.push(history, number);
-            self.settle(history, self.numbers.len() - 1);
         }
+        // A point that was withdrawn may be pending again.
+        self.settle(history, number);
     }
 
     fn told(&mut self, history: &History, number: u64) {
-        let first = history.replicates(number)[0];
-        let index = self.numbers.binary_search(&first).expect("it was asked before");
-        self.settle(history, index);
+        self.settle(history, number);
     }
 
     fn space_changed(&mut self, history: &History) -> Result<(), Error> {
@@ -179,8 +178,10 @@ impl Tpe {
         self.merits.push(None);
     }
 
-    /// Learns how a point stands now.
-    fn settle(&mut self, history: &History, index: usize) {
+    /// Learns how the point of a trial stands now.
+    fn settle(&mut self, history: &History, number: u64) {
+        let first = history.replicates(number)[0];
+        let index = self.numbers.binary_search(&first).expect("it was asked before");
         self.rank(history, index);
         let before = std::mem::take(&mut self.good);
         self.choose_good();

@@ -89,3 +89,24 @@ fn huge_and_equal_losses_and_many_dimensions_are_searched() {
         assert_eq!(run(&mut search(space(), &options), 30, |_| measured(1e-300)), 30);
     }
 }
+
+#[test]
+fn a_withdrawn_point_that_is_pending_again_counts_as_bad_after_a_restart_too() {
+    for seed in 0..20 {
+        let space = Space::new(vec![Parameter::float("x", 0.0, 1.0)], &[]).unwrap();
+        let problem = Problem::new(space, vec![Metric::objective("loss", Goal::Min)]).unwrap();
+        let options = Options::from([("replicates".to_owned(), 2.into())]);
+        let mut search = Search::new(problem, ENTRY.name, &options, Seed::new(seed)).unwrap();
+        run(&mut search, 40, |u| measured((u[0] - 0.3).powi(2)));
+        let number = search.ask(1).unwrap()[0];
+        search.tell(number, Outcome::Withdrawn).unwrap();
+        let again = search.ask(1).unwrap()[0];
+        let history = search.history();
+        assert_eq!(history.trial(again).key, history.trial(number).key, "the replicate of the point");
+        let plan = Plan { multivariate: true, candidates: 24, gamma: 0.2, warm_up: 10, constant_liar: true };
+        let rebuilt = Tpe::new(history, plan).ask(history, &Region::whole(), 1).unwrap();
+        let expected = history.space().key(&rebuilt[0].point);
+        let live = search.ask(1).unwrap()[0];
+        assert_eq!(search.history().trial(live).key, expected);
+    }
+}

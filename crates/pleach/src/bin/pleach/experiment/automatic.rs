@@ -23,7 +23,7 @@ pub(crate) fn settle(spec: &mut Spec, stored: Option<&Spec>, budget: Option<u64>
     if spec.method != AUTO {
         return;
     }
-    let literal = |limit: u64| Literal::Int(i64::try_from(limit).unwrap_or(i64::MAX));
+    let literal = |limit: u64| Literal::Int(limit.clamp(1, u32::MAX.into()).cast_signed());
     for (name, limit) in [("budget", budget), ("parallel", parallel)] {
         let value = match stored {
             Some(stored) => stored.options.get(name).cloned(),

@@ -146,9 +146,11 @@ impl Experiment {
         }
     }
 
-    /// Builds once what a study will build, so that errors show before anything is written.
+    /// Builds once what a study will build, so that errors show before anything is written. A study
+    /// that exists keeps the method that `auto` chose for it.
     fn check_spec(&self) -> Result<(), pleach_search::Error> {
-        self.spec_over(None).search().map(|_| ())
+        let stored = stored(&self.storage, &self.spec.name);
+        self.spec_over(stored.as_ref()).search().map(|_| ())
     }
 
     /// The spec of the study, which is `stored` already or is to be created.
