@@ -88,7 +88,9 @@ pub(super) fn search(source: &Source, error: &pleach_search::Error) -> Fault {
             at(Fault::usage(format!("no {kind} is called {name}")).help(help), source.value(&path), "")
         }
         Error::Option { option, .. } => {
-            let span = ["search", "problem"].iter().find_map(|section| source.key(&[section, option]));
+            let of_solver = format!("solver-{option}");
+            let places = [["search", option], ["search", &of_solver], ["problem", option]];
+            let span = places.iter().find_map(|place| source.key(place));
             at(Fault::usage(error.to_string()), span, "")
         }
         Error::Unsuitable { .. } => {
