@@ -70,9 +70,12 @@ def turbo(task, rng):
 
     2 dims points to begin with, ARD Matérn-5/2, Thompson samples of min(100 dims, 5000) candidates,
     success and failure tolerances 3 and ceil(max(4, dims)/batch), a fresh start when the trust
-    region has collapsed.
+    region has collapsed. Where BoTorch cannot fit a model, its length scales stay as they begin.
     """
+    import contextlib
+
     import torch
+    from botorch.exceptions.errors import ModelFittingError
     from botorch.fit import fit_gpytorch_mll
     from botorch.generation import MaxPosteriorSampling
     from botorch.models import SingleTaskGP
@@ -100,7 +103,8 @@ def turbo(task, rng):
                 covar_module=ScaleKernel(kernel, outputscale_constraint=Interval(0.05, 20.0)),
                 outcome_transform=None,
             )
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            with contextlib.suppress(ModelFittingError):
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             centre, weights = x[y.argmin()], kernel.lengthscale.detach().flatten()
             weights = weights / weights.log().mean().exp()
             low = (centre - weights * length / 2).clamp(0, 1)
