@@ -58,18 +58,6 @@ pub(crate) fn standardised(values: &[f64]) -> (Vec<f64>, f64) {
     (shares.iter().map(|u| (u - mean) / sd).collect(), width * sd)
 }
 
-/// `ln(1 + (y − min) / (q − min))`, where `q` is the `share`-quantile of the values: differences among
-/// the best count for more.
-pub(crate) fn log_warped(values: &[f64], share: f64) -> Vec<f64> {
-    let range = Range::of(values);
-    let mut shares: Vec<f64> = values.iter().map(|&value| range.share(value)).collect();
-    let offset = quantile_of(&shares, share).max(1e-12);
-    for u in &mut shares {
-        *u = (*u / offset).ln_1p();
-    }
-    shares
-}
-
 /// Losses that may be told by a logarithm.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
@@ -204,14 +192,19 @@ mod tests {
             let all = losses(&merits(scale));
             assert!(all.is_sorted() && all.iter().all(|u| (0.0..=2.25).contains(u)), "{scale:e}: {all:?}");
             assert!(losses(&merits(scale)[3..]).is_sorted());
-            for warped in
-                [standardised(&all).0, log_warped(&all, 0.25), normal_scores(&all), half_ranked(&all)]
-            {
+            for warped in [
+                standardised(&all).0,
+                Losses::new(&all).warped(0.0).values,
+                normal_scores(&all),
+                half_ranked(&all),
+            ] {
                 assert!(warped.is_sorted() && warped.iter().all(|y| y.is_finite()), "{scale:e}: {warped:?}");
             }
         }
         assert!(losses(&[]).is_empty() && half_ranked(&[]).is_empty());
-        for constant in [standardised(&[3.0; 4]).0, log_warped(&[3.0; 4], 0.25), normal_scores(&[3.0; 4])] {
+        for constant in
+            [standardised(&[3.0; 4]).0, Losses::new(&[3.0; 4]).warped(0.0).values, normal_scores(&[3.0; 4])]
+        {
             assert!(constant.iter().all(|y| y.abs() < 1e-12), "{constant:?}");
         }
     }

@@ -11,11 +11,11 @@ use super::bytes::{Reader, Writer};
 use super::design::latin_hypercube;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
-use crate::gp::targets::standardised;
+use crate::gp::targets::{Losses, losses, standardised};
 use crate::gp::{Input, Kernel, Path, Posterior};
 use crate::layout::{Block, Layout};
 use crate::{Error, History, Merit, Origin, Point, Region, Rng};
-use trust::{Trust, warped};
+use trust::Trust;
 
 pub(super) const ENTRY: Entry = Entry {
     name: "turbo",
@@ -52,15 +52,14 @@ struct Plan {
 ///
 /// **Any number of trials may be pending**; each is a draw of its own. Trials told that the box did not
 /// propose are learned from, but count neither as success nor as failure.
-/// **Limits and failures.** The process learns losses in the order of [`Merit`], on a logarithmic scale
-/// (see [`warped`]).
+/// **Limits and failures.** The process learns losses in the order of [`Merit`], by a logarithm that is
+/// learned with it (see [`Losses::warped`]).
 /// **Regions.** The box is around the best point in the region; candidates outside are passed over.
 ///
 /// # Source
 /// Eriksson, Pearce, Gardner, Turner, Poloczek, *Scalable Global Optimization via Local Bayesian
 /// Optimization*, `NeurIPS` 2019, arXiv:1910.01739, §3.
-/// Deviations: losses are warped, which halved the regret on two of four functions and changed it
-/// little on the others; success and failure are counted by trials, not by batches; draws are [`Path`]s, read
+/// Deviations: losses are warped; success and failure are counted by trials, not by batches; draws are [`Path`]s, read
 /// at candidates drawn uniformly in the box; the model has the 400 points that are nearest
 /// to the best; length scales have a prior; options are changed at random with probability `L`, and
 /// coordinates of cells can always move to the next cell.
@@ -262,8 +261,10 @@ impl Turbo {
     /// The model of each trust region, told the losses so far.
     fn posteriors(&self, history: &History, region: &Region) -> Vec<Option<Local>> {
         let merits: Vec<Merit> = self.trusts.iter().flat_map(|trust| trust.merits(history)).collect();
-        // On one scale, so that draws can be compared.
-        let all = warped(&merits);
+        // On one scale, that of the best box, so that draws can be compared.
+        let best = self.trusts.iter().filter(|trust| trust.best().is_some()).min_by_key(|trust| trust.best());
+        let warp = best.map_or(0.0, |trust| trust.warp);
+        let all = Losses::new(&losses(&merits)).warped(warp).values;
         let mut rest = &all[..];
         let mut local = |trust: &Trust| {
             let (own, others) = rest.split_at(trust.modelled().len());
@@ -360,13 +361,13 @@ impl Optimizer for Turbo {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let mut out = Writer::new(1);
+        let mut out = Writer::new(2);
         self.trusts.iter().for_each(|trust| trust.write(&mut out));
         out.finish()
     }
 
     fn restore(&mut self, history: &History, snapshot: &[u8]) -> Result<(), Error> {
-        let mut from = Reader::new(1, snapshot)?;
+        let mut from = Reader::new(2, snapshot)?;
         for trust in &mut self.trusts {
             trust.read(history, &mut from)?;
         }

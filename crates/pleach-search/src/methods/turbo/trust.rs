@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::gp::targets::{log_warped, losses, standardised};
-use crate::gp::{Input, Inputs, Kernel, Model, Tuned, fit};
+use crate::gp::targets::{Losses, losses};
+use crate::gp::{Input, Inputs, Kernel, Model, Tuned, fit_warped};
 use crate::layout::Layout;
 use crate::methods::bytes::{Reader, Writer};
 use crate::{Error, History, Merit, Point, Region};
@@ -24,6 +24,8 @@ const MOST_MODELLED: usize = 500;
 const FIRST_FIT: usize = 5;
 /// Evaluations of the density of hyper-parameters by the first fit of a run, and by each after it.
 const EVALUATIONS: [usize; 2] = [50, 20];
+/// The warp before the first fit.
+const FIRST_WARP: f64 = 0.0;
 
 /// A box around the best point of a run, whose length follows success and failure.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(super) struct Trust {
     /// The points of the model, in its order.
     modelled: Vec<u64>,
     model: Model,
+    /// By which logarithm losses are told, see [`Losses::warped`].
+    pub(super) warp: f64,
 }
 
 impl Trust {
@@ -65,12 +69,18 @@ impl Trust {
             fitted_at: 0,
             modelled: Vec::new(),
             model,
+            warp: FIRST_WARP,
         }
     }
 
     /// The model of the known points; none if nothing is known.
     pub(super) fn model(&self) -> Option<&Model> {
         (!self.modelled.is_empty()).then_some(&self.model)
+    }
+
+    /// The best known point of the run, with its trial.
+    pub(super) fn best(&self) -> Option<(Merit, u64)> {
+        self.best
     }
 
     /// The points of the model, in its order.
@@ -143,8 +153,9 @@ impl Trust {
             self.modelled.push(first);
         }
         if is_due {
-            let theta = self.fitted(history);
+            let (theta, warp) = self.fitted(history);
             self.model = Model::new(self.kernel.tuned(&theta));
+            self.warp = warp;
             self.fitted_at = n;
         }
         self.extend(history);
@@ -166,14 +177,14 @@ impl Trust {
         self.model.truncate(0);
     }
 
-    fn fitted(&self, history: &History) -> Vec<f64> {
+    /// The most likely hyper-parameters and warp.
+    fn fitted(&self, history: &History) -> (Vec<f64>, f64) {
         let mut inputs = Inputs::default();
         self.modelled.iter().for_each(|&number| inputs.push(&self.input(history, number)));
-        let (targets, _) = standardised(&warped(&self.merits(history)));
-        let noise = vec![0.0; targets.len()];
+        let losses = Losses::new(&losses(&self.merits(history)));
         let start = self.model.tuned().theta();
         let evaluations = EVALUATIONS[usize::from(self.fitted_at > 0)];
-        fit(&self.kernel, &inputs, &noise, &targets, start, evaluations)
+        fit_warped(&self.kernel, &inputs, &losses, start, self.warp, evaluations)
     }
 
     /// Brings the factor up to the list of points.
@@ -209,6 +220,7 @@ impl Trust {
         out.numbers(&self.points.iter().copied().collect::<Vec<_>>());
         out.numbers(&self.modelled);
         out.floats(self.model.tuned().theta());
+        out.f64(self.warp);
     }
 
     pub(super) fn read(&mut self, history: &History, from: &mut Reader<'_>) -> Result<(), Error> {
@@ -224,15 +236,11 @@ impl Trust {
             return Err(Error::Snapshot);
         }
         self.model = Model::new(self.kernel.tuned(&from.floats(self.kernel.priors().len())?));
+        self.warp = from.f64()?;
         self.best = self.points.iter().filter_map(|&number| Some((history.merit(number)?, number))).min();
         self.extend(history);
         Ok(())
     }
-}
-
-/// Losses in the order of merits, of which the best quarter is spread over most of the scale.
-pub(super) fn warped(merits: &[Merit]) -> Vec<f64> {
-    log_warped(&losses(merits), 0.25)
 }
 
 /// The kernel with the most likely hyper-parameters before any data.
