@@ -23,7 +23,7 @@ const FUNCTIONS: [&str; 6] = ["ackley", "levy", "rosenbrock", "rastrigin", "grie
 
 /// A leaf solver with its seeds in 20 and in 100 dimensions: fewer where a run takes minutes.
 const SOLVERS: &[(&str, [u64; 2])] =
-    &[("cmaes", [20, 20]), ("gp-cmaes", [20, 5]), ("tpe", [20, 20]), ("gp", [10, 5]), ("turbo", [10, 5])];
+    &[("cmaes", [20, 20]), ("gp-cmaes", [20, 20]), ("tpe", [20, 20]), ("gp", [20, 5]), ("turbo", [20, 5])];
 
 /// Dimensions and evaluations.
 const SIZES: [(i64, u64); 2] = [(20, 500), (100, 1_000)];

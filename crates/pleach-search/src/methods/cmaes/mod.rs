@@ -116,8 +116,9 @@ const WIDEST: f64 = 0.2;
 /// **Restarts.** See [`Run`].
 ///
 /// **Several runs.** With restarts = stall, a region is searched by the best run whose mean lies in
-/// it, or one of the draws that a model has ranked, and if there is none, by a new run between the ten best points inside. A run is not bound to
-/// the region it began in, so it lives on when the regions are drawn anew.
+/// it, or one of the draws that a model has ranked, and if there is none, by a new run between the ten
+/// best points inside. A run is not bound to the region it began in, so it lives on when the regions are
+/// drawn anew.
 struct Cmaes {
     name: &'static str,
     plan: Plan,

@@ -315,7 +315,7 @@ impl Run {
             best: (0..from.count()?.min(1)).map(|_| from.ranking()).next().transpose()?,
             trace: (0..from.count()?).map(|_| from.merit()).collect::<Result<_, _>>()?,
         };
-        if run.progress > run.used {
+        if run.progress > run.used || !(1..=population).contains(&run.quota) {
             return Err(Error::Snapshot);
         }
         draws.stretch(&mut run.strategy);

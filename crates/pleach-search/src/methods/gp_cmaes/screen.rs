@@ -10,17 +10,17 @@ use crate::{History, Key, Merit};
 
 /// How a generation is chosen from more draws than are evaluated, and ranked.
 ///
-/// A Gaussian process (Matérn 5/2 of one length scale, and a quadratic trend) is fitted to the known points that are nearest
-/// in the coordinates in which draws are standard normal, so that the covariance that was learned is its
-/// metric. Draws are tried in the order of mean − `caution` standard deviations. Once enough are
+/// A Gaussian process (Matérn 5/2 of one length scale, and a quadratic trend) is fitted to the known
+/// points that are nearest in the coordinates in which draws are standard normal, so that the covariance
+/// that was learned is its metric. Draws are tried in the order of mean − `caution` standard deviations. Once enough are
 /// told, the process is fitted again, and what it expects of the other draws ranks them beside the told
 /// ones. The better the process orders newest trials that it is not told of, the fewer are enough.
 ///
 /// # Source
 /// Pitra, Hanuš, Koza, Tumpach, Holeňa, *Interaction between Model and Its Evolution Control in
 /// Surrogate-Assisted CMA Evolution Strategy*, GECCO 2021, for the doubly trained control.
-/// Deviations: values are told by a logarithm that is learned with the other scales; few draws are evaluated, and how many
-/// follows from left-out predictions instead of from how the ranking changed.
+/// Deviations: values are told by a logarithm that is learned with the other scales; few draws are
+/// evaluated, and how many follows from left-out predictions instead of from how the ranking changed.
 #[derive(Clone, Debug)]
 pub(in crate::methods) struct Screen {
     /// Draws of a generation.

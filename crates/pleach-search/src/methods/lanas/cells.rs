@@ -148,13 +148,14 @@ struct Node {
     members: Vec<usize>,
     candidates: Vec<u32>,
     pending: Vec<u32>,
-    /// The mean rank of the members.
+    /// The mean rank of the members; ½ without any.
     value: f64,
 }
 
 impl Node {
     fn new(members: Vec<usize>, candidates: Vec<u32>, pending: Vec<u32>, ranks: &[f64]) -> Self {
-        let value = members.iter().map(|&i| ranks[i]).sum::<f64>() / members.len() as f64;
+        let sum: f64 = members.iter().map(|&i| ranks[i]).sum();
+        let value = if members.is_empty() { 0.5 } else { sum / members.len() as f64 };
         Self { members, candidates, pending, value }
     }
 
@@ -281,7 +282,7 @@ impl Optimizer for Cells {
             children: None,
             depth,
             split: None,
-            value: if node.members.is_empty() { 0.5 } else { node.value },
+            value: node.value,
             bound,
             points: node.members.len(),
             pending: node.pending.len(),

@@ -59,8 +59,8 @@ struct Plan {
 /// # Source
 /// Eriksson, Pearce, Gardner, Turner, Poloczek, *Scalable Global Optimization via Local Bayesian
 /// Optimization*, `NeurIPS` 2019, arXiv:1910.01739, §3.
-/// Deviations: losses are warped; success and failure are counted by trials, not by batches; draws are [`Path`]s, read
-/// at candidates drawn uniformly in the box; the model has the 400 points that are nearest
+/// Deviations: losses are warped; success and failure are counted by trials, not by batches; draws are
+/// [`Path`]s, read at candidates drawn uniformly in the box; the model has the 400 points that are nearest
 /// to the best; length scales have a prior; options are changed at random with probability `L`, and
 /// coordinates of cells can always move to the next cell.
 struct Turbo {
