@@ -1,0 +1,98 @@
+//! The operations: one file and one line of [`OPS`] each.
+
+mod relu;
+mod unary;
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Error, Op, Shape};
+
+/// All operations, by name.
+pub const OPS: &[Entry] = &[Entry::of::<relu::Relu>()];
+
+/// A line of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name of the operation.
+    pub name: &'static str,
+    /// What it computes, in a line.
+    pub summary: &'static str,
+    /// Makes it from its attributes.
+    pub parse: fn(Value) -> Result<Arc<dyn Op>, Error>,
+    /// Cases that show it at work; the conformance suite and benches run them.
+    pub samples: fn() -> Vec<Sample>,
+}
+
+/// An operation on inputs of certain shapes.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The operation.
+    pub op: Arc<dyn Op>,
+    /// The shapes of its inputs, and what is in them.
+    pub inputs: Vec<(Shape, Fill)>,
+}
+
+/// What an input is filled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Normal numbers.
+    Normal,
+    /// Numbers that all differ by 0.01 and more, and none of them within 0.005 of zero: no small
+    /// change alters their order or their sign.
+    Apart,
+    /// Whole numbers below this one.
+    Classes(usize),
+}
+
+impl Sample {
+    /// `op` on inputs of these shapes and contents.
+    pub fn new<const N: usize>(op: impl Op + 'static, inputs: [(Shape, Fill); N]) -> Sample {
+        Sample { op: Arc::new(op), inputs: inputs.to_vec() }
+    }
+}
+
+/// What a type gives the registry.
+trait Described: Op + DeserializeOwned + 'static {
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+    fn samples() -> Vec<Sample>;
+}
+
+impl Entry {
+    const fn of<T: Described>() -> Entry {
+        Entry { name: T::NAME, summary: T::SUMMARY, parse: parse::<T>, samples: T::samples }
+    }
+}
+
+fn parse<T: Described>(attributes: Value) -> Result<Arc<dyn Op>, Error> {
+    match serde_json::from_value::<T>(attributes) {
+        Ok(op) => Ok(Arc::new(op)),
+        Err(error) => Err(Error::Attribute { op: T::NAME.into(), reason: error.to_string() }),
+    }
+}
+
+/// Makes the operation `name` from its attributes, a JSON object.
+///
+/// # Errors
+/// [`Error::UnknownOp`], or [`Error::Attribute`] if an attribute is unknown, missing or wrong.
+pub fn op(name: &str, attributes: Value) -> Result<Arc<dyn Op>, Error> {
+    match OPS.iter().find(|entry| entry.name == name) {
+        Some(entry) => (entry.parse)(attributes),
+        None => {
+            Err(Error::UnknownOp { name: name.into(), known: OPS.iter().map(|entry| entry.name).collect() })
+        }
+    }
+}
+
+/// Checks that there are exactly `N` inputs.
+fn inputs<'a, const N: usize>(op: &'static str, shapes: &'a [Shape]) -> Result<&'a [Shape; N], Error> {
+    shapes.try_into().map_err(|_| Error::Inputs { op, expected: N.to_string(), got: shapes.len() })
+}
+
+/// The error for inputs that do not suit `op`.
+fn misfit(op: &'static str, shapes: &[Shape], reason: impl Into<String>) -> Error {
+    Error::Shape { op, shapes: shapes.to_vec(), reason: reason.into() }
+}
