@@ -190,7 +190,7 @@ fn largest(values: &[f64]) -> f64 {
 fn parameter(numbers: &mut Numbers, parameter: &Parameter) -> Array {
     let mut array = numbers.fill(&parameter.shape, Fill::Normal);
     if parameter.name == "running_variance" {
-        array = array.map(|x| f64::from((1.0 + x.abs()) as f32));
+        array = array.map(|x| 1.0 + x.abs());
     }
     array
 }

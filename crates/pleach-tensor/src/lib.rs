@@ -20,6 +20,10 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![expect(
+    clippy::inline_always,
+    reason = "what runs below the entry of an instruction set must be compiled for the set"
+)]
 
 mod arena;
 #[cfg(test)]

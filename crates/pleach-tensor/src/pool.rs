@@ -71,7 +71,6 @@ impl Pool {
     /// # Panics
     /// If the system refuses a thread.
     pub fn new(threads: NonZeroUsize) -> Pool {
-        fn nothing(_: usize) {}
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             job: UnsafeCell::new(Job { work: &nothing, parts: 0, end: false }),
@@ -132,14 +131,13 @@ impl Pool {
     }
 }
 
+/// What is done when there is nothing to do.
+fn nothing(_: usize) {}
+
 /// Forgets how long the closure lives.
 fn erase<'a>(work: &'a (dyn Fn(usize) + Sync + 'a)) -> *const (dyn Fn(usize) + Sync) {
     // SAFETY: only the lifetime changes; `run` returns after every thread has left the closure.
-    unsafe {
-        std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const (dyn Fn(usize) + Sync + 'static)>(
-            work,
-        )
-    }
+    unsafe { std::mem::transmute::<&'a (dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work) }
 }
 
 impl Shared {
@@ -228,7 +226,6 @@ impl Drop for Pool {
         if self.workers.is_empty() {
             return;
         }
-        fn nothing(_: usize) {}
         self.publish(Job { work: &nothing, parts: 0, end: true });
         // The state stays open until every worker has read that this is the end.
         for worker in self.workers.drain(..) {

@@ -49,8 +49,8 @@ pub enum Fill {
 
 impl Sample {
     /// `op` on inputs of these shapes and contents.
-    pub fn new<const N: usize>(op: impl Op + 'static, inputs: [(Shape, Fill); N]) -> Sample {
-        Sample { op: Arc::new(op), inputs: inputs.to_vec() }
+    pub fn new(op: impl Op + 'static, inputs: impl Into<Vec<(Shape, Fill)>>) -> Sample {
+        Sample { op: Arc::new(op), inputs: inputs.into() }
     }
 }
 

@@ -87,7 +87,6 @@ impl Simd for Scalar {
         std::array::from_fn(|i| a[i] < b[i])
     }
     #[inline(always)]
-    #[expect(clippy::float_cmp, reason = "this is the comparison itself")]
     fn eq(self, a: V, b: V) -> M {
         std::array::from_fn(|i| a[i] == b[i])
     }
