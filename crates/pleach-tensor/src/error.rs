@@ -42,6 +42,14 @@ pub enum Error {
         /// The names there are.
         known: Vec<&'static str>,
     },
+    /// There is no update rule of this name.
+    #[error("there is no update rule {name:?}; the rules are {}", known.join(", "))]
+    UnknownUpdate {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
+    },
     /// A size is beyond what the machine can address.
     #[error("{what} would take more than {} bytes", isize::MAX)]
     TooLarge {

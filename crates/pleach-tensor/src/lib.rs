@@ -37,6 +37,7 @@ mod pool;
 mod shape;
 #[expect(unsafe_code, reason = "instruction sets are entered and memory is read by pointers")]
 mod simd;
+mod updates;
 
 pub use arena::Arena;
 pub use device::{Cpu, Device, MAX_OPERANDS, Operands};
@@ -47,3 +48,4 @@ pub use ops::{Entry, Fill, OPS, Sample, op};
 pub use pool::Pool;
 pub use shape::Shape;
 pub use simd::Isa;
+pub use updates::{STEP_FLOATS, SquareSum, UPDATES, Update, UpdateEntry, update};

@@ -73,6 +73,12 @@ impl<const N: usize> From<[usize; N]> for Shape {
     }
 }
 
+impl From<Vec<usize>> for Shape {
+    fn from(sizes: Vec<usize>) -> Shape {
+        Shape(sizes)
+    }
+}
+
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
