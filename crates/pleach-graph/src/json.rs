@@ -88,6 +88,9 @@ impl Graph {
     }
 
     /// The graph as JSON text.
+    ///
+    /// # Panics
+    /// Never: attributes of operations are plain data.
     pub fn to_json(&self) -> String {
         let name = |node: NodeId| self.nodes()[node.index()].name.clone();
         let mut file = File {

@@ -17,6 +17,6 @@ pub mod zoo;
 pub use error::Error;
 pub use graph::{Built, Graph, Node, NodeId, NodeKind};
 pub use program::{
-    Instruction, ParameterPort, Port, Program, RunningPort, TARGET, Value, ValueId, ValueKind,
+    Instruction, ParameterPort, Port, Program, RunningPort, StatePort, TARGET, Value, ValueId, ValueKind,
 };
 pub use zoo::{MODELS, model};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pleach_tensor::{Action, Init, Kernel, Layer, Numerics, Role, Shape, Slot};
+use pleach_tensor::{Action, Init, Kernel, Layer, Numerics, Role, STEP_FLOATS, Shape, Slot, Update};
 
 use crate::graph::{Built, NodeKind};
 use crate::{Error, Graph, NodeId};
@@ -19,16 +19,26 @@ pub struct Program {
     pub batch: usize,
     /// All values.
     pub values: Vec<Value>,
-    /// What to do, in order: the forward pass, then the backward pass.
+    /// What to do, in order: the forward pass, the backward pass, the update.
     pub instructions: Vec<Instruction>,
     /// How many of them are the forward pass.
     pub forward: usize,
+    /// How many of them are the forward and the backward pass.
+    pub passes: usize,
+    /// How many of them come before parameters change: the passes and the sums of squares.
+    pub update: usize,
     /// What comes from outside before every pass: name, shape, value.
     pub inputs: Vec<Port>,
     /// What can be read after a pass.
     pub outputs: Vec<Port>,
     /// The parameters.
     pub parameters: Vec<ParameterPort>,
+    /// What the update rule remembers of parameters.
+    pub states: Vec<StatePort>,
+    /// What is different in every update: [`pleach_tensor::STEP_FLOATS`] floats.
+    pub step: Option<ValueId>,
+    /// The sums of squares of derivatives, in the order of their parameters.
+    pub norms: Vec<ValueId>,
     /// The running averages.
     pub running: Vec<RunningPort>,
     /// Where the loss of every row is, and its shape.
@@ -56,7 +66,7 @@ pub struct Value {
 pub enum ValueKind {
     /// From outside, before every pass.
     Input,
-    /// From the step before.
+    /// From the step before: a parameter, or what an update rule remembers.
     Parameter,
     /// From the forward pass.
     Activation,
@@ -66,6 +76,8 @@ pub enum ValueKind {
     ParameterGradient,
     /// The start of the backward pass.
     Seed,
+    /// A sum of squares of a derivative.
+    Norm,
 }
 
 /// One kernel on values.
@@ -77,8 +89,8 @@ pub struct Instruction {
     pub reads: Vec<ValueId>,
     /// What it writes.
     pub writes: Vec<ValueId>,
-    /// The node that it belongs to.
-    pub node: NodeId,
+    /// The node that it belongs to; `None` in the update.
+    pub node: Option<NodeId>,
 }
 
 /// A value with a name and a shape that whoever runs the program writes or reads.
@@ -107,6 +119,19 @@ pub struct ParameterPort {
     pub value: ValueId,
     /// Where its derivative is after a pass; `None` if it is frozen or an average.
     pub gradient: Option<ValueId>,
+    /// Where the average of its values over steps is, where there is one.
+    pub average: Option<ValueId>,
+}
+
+/// A tensor that an update remembers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatePort {
+    /// `PARAMETER.state0` and the like.
+    pub name: String,
+    /// The place of its parameter among [`Program::parameters`].
+    pub parameter: usize,
+    /// Where it is.
+    pub value: ValueId,
 }
 
 /// A running average of a program.
@@ -178,6 +203,66 @@ impl Program {
         Ok(writer.finish())
     }
 
+    /// Adds the update of all parameters that have a derivative: first the sums of squares of the
+    /// derivatives, where `norms` asks for them, then the rule, then averages of what is learned,
+    /// where there is a `decay` of them.
+    ///
+    /// # Panics
+    /// If the program has an update already.
+    pub fn add_update(&mut self, rule: &dyn Update, norms: bool, decay: Option<f32>) {
+        assert!(self.step.is_none(), "a program has one update");
+        let learned: Vec<(usize, ValueId)> = (0..self.parameters.len())
+            .filter_map(|index| Some((index, self.parameters[index].gradient?)))
+            .collect();
+        for &(index, gradient) in learned.iter().filter(|_| norms) {
+            let len = self.parameters[index].shape.len();
+            let name = format!("{}'²", self.parameters[index].name);
+            let norm = self.push_value(name, 1, ValueKind::Norm);
+            self.push_update(Arc::new(SquareSum { len }), vec![gradient], vec![norm]);
+            self.norms.push(norm);
+        }
+        self.update = self.instructions.len();
+        let step = self.push_value("the step".into(), STEP_FLOATS, ValueKind::Input);
+        self.step = Some(step);
+        let kernels = [rule.kernel(false), rule.kernel(true)];
+        for &(index, gradient) in &learned {
+            let parameter = self.parameters[index].clone();
+            let mut kept = vec![parameter.value];
+            for state in 0..rule.states() {
+                kept.push(self.push_state(index, &format!("state{state}")));
+            }
+            let mut reads = vec![gradient, step];
+            reads.extend(&kept);
+            let kernel = Arc::clone(&kernels[usize::from(parameter.role == Role::Weight)]);
+            self.push_update(kernel, reads, kept);
+        }
+        for &(index, _) in &learned {
+            let Some(decay) = decay else { break };
+            let parameter = self.parameters[index].value;
+            let average = self.push_state(index, "average");
+            let kernel = Arc::new(MovingAverage { decay });
+            self.push_update(kernel, vec![parameter, average], vec![average]);
+            self.parameters[index].average = Some(average);
+        }
+    }
+
+    fn push_update(&mut self, kernel: Arc<dyn Kernel>, reads: Vec<ValueId>, writes: Vec<ValueId>) {
+        self.instructions.push(Instruction { kernel, reads, writes, node: None });
+    }
+
+    fn push_state(&mut self, parameter: usize, name: &str) -> ValueId {
+        let ParameterPort { name: of, shape, .. } = &self.parameters[parameter];
+        let (name, len) = (format!("{of}.{name}"), shape.len());
+        let value = self.push_value(name.clone(), len, ValueKind::Parameter);
+        self.states.push(StatePort { name, parameter, value });
+        value
+    }
+
+    fn push_value(&mut self, name: String, len: usize, kind: ValueKind) -> ValueId {
+        self.values.push(Value { name, len, kind });
+        self.values.len() - 1
+    }
+
     /// The floats of all parameters.
     pub fn parameter_floats(&self) -> usize {
         self.parameters.iter().map(|parameter| parameter.shape.len()).sum()
@@ -221,9 +306,14 @@ impl<'a> Writer<'a> {
             values: Vec::new(),
             instructions: Vec::new(),
             forward: 0,
+            passes: 0,
+            update: 0,
+            norms: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             parameters: Vec::new(),
+            states: Vec::new(),
+            step: None,
             running: Vec::new(),
             loss: None,
             seed: None,
@@ -234,8 +324,7 @@ impl<'a> Writer<'a> {
     }
 
     fn value(&mut self, name: String, len: usize, kind: ValueKind) -> ValueId {
-        self.program.values.push(Value { name, len, kind });
-        self.program.values.len() - 1
+        self.program.push_value(name, len, kind)
     }
 
     /// Writes the forward pass of the nodes that are `needed`.
@@ -302,6 +391,7 @@ impl<'a> Writer<'a> {
                 init: parameter.init,
                 value,
                 gradient: None,
+                average: None,
             });
         }
     }
@@ -324,7 +414,7 @@ impl<'a> Writer<'a> {
             writes.push(value);
         }
         let kernel = Arc::clone(&call.kernel);
-        self.program.instructions.push(Instruction { kernel, reads, writes, node: NodeId(index) });
+        self.program.instructions.push(Instruction { kernel, reads, writes, node: Some(NodeId(index)) });
     }
 
     /// A new value for a slot that an action writes.
@@ -433,12 +523,15 @@ impl<'a> Writer<'a> {
             .map_err(|source| Error::Layer { layer: name.clone(), source })?;
         let Action::Run(call) = layer.forward else { unreachable!("adding is a kernel") };
         let sum = self.value(format!("{name}'"), shape.len(), ValueKind::Gradient);
-        let instruction = Instruction { kernel: call.kernel, reads: vec![a, b], writes: vec![sum], node };
+        let instruction =
+            Instruction { kernel: call.kernel, reads: vec![a, b], writes: vec![sum], node: Some(node) };
         self.program.instructions.push(instruction);
         Ok(sum)
     }
 
-    fn finish(self) -> Program {
+    fn finish(mut self) -> Program {
+        self.program.passes = self.program.instructions.len();
+        self.program.update = self.program.passes;
         self.program
     }
 }

@@ -48,4 +48,4 @@ pub use ops::{Entry, Fill, OPS, Sample, op};
 pub use pool::Pool;
 pub use shape::Shape;
 pub use simd::Isa;
-pub use updates::{STEP_FLOATS, SquareSum, UPDATES, Update, UpdateEntry, update};
+pub use updates::{MovingAverage, STEP_FLOATS, SquareSum, UPDATES, Update, UpdateEntry, update};

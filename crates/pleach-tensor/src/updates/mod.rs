@@ -1,6 +1,7 @@
 //! How parameters follow their gradients: one file and one line of [`UPDATES`] each.
 
 mod adam;
+mod average;
 mod rmsprop;
 mod sgd;
 mod square_sum;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use average::MovingAverage;
 pub use square_sum::SquareSum;
 
 use crate::kernel::Shared;
@@ -152,13 +154,13 @@ impl<R: Rule<N>, const N: usize> Kernel for Apply<R, N> {
                         let gradient = s.mul(s.load_up_to(self.gradient.add(i), n), scale);
                         let parameter = s.load_up_to(self.parameter.0.add(i), n);
                         let mut states = [gradient; N];
-                        for k in 0..N {
-                            states[k] = s.load_up_to(self.states[k].0.add(i), n);
+                        for (state, (from, _)) in states.iter_mut().zip(self.states) {
+                            *state = s.load_up_to(from.add(i), n);
                         }
                         let new = self.rule.apply(s, gradient, parameter, &mut states, &self.step);
                         s.store_up_to(self.parameter.1.add(i), new, n);
-                        for k in 0..N {
-                            s.store_up_to(self.states[k].1.add(i), states[k], n);
+                        for (state, (_, to)) in states.into_iter().zip(self.states) {
+                            s.store_up_to(to.add(i), state, n);
                         }
                     }
                     i += LANES;
