@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pleach_tensor::{Action, Init, Kernel, Layer, Numerics, Role, STEP_FLOATS, Shape, Slot, Update};
+use pleach_tensor::{
+    Action, Init, Kernel, Layer, MovingAverage, Numerics, Role, STEP_FLOATS, Shape, Slot, SquareSum, Update,
+};
 
 use crate::graph::{Built, NodeKind};
 use crate::{Error, Graph, NodeId};
