@@ -1,4 +1,4 @@
-//! `RMSProp`.
+//! RMSProp.
 
 use std::sync::Arc;
 

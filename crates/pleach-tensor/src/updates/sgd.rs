@@ -45,8 +45,8 @@ impl Update for Sgd {
     fn kernel(&self, decays: bool) -> Arc<dyn Kernel> {
         let decay = if decays { float(self.weight_decay) } else { 0.0 };
         if self.momentum > 0.0 {
-            let momentum = float(self.momentum);
-            Arc::new(Apply::<_, 1>(Momentum { decay, momentum, nesterov: self.nesterov }))
+            let rest = float(self.momentum);
+            Arc::new(Apply::<_, 1>(Momentum { decay, rest, nesterov: self.nesterov }))
         } else {
             Arc::new(Apply::<_, 0>(Plain { decay }))
         }
@@ -73,7 +73,7 @@ impl Rule<0> for Plain {
 #[derive(Clone, Copy, Debug)]
 struct Momentum {
     decay: f32,
-    momentum: f32,
+    rest: f32,
     nesterov: bool,
 }
 
@@ -88,9 +88,9 @@ impl Rule<1> for Momentum {
         step: &[f32; STEP_FLOATS],
     ) -> S::V {
         let g = s.fma(s.splat(self.decay), w, g);
-        let m = s.fma(s.splat(self.momentum), states[0], g);
+        let m = s.fma(s.splat(self.rest), states[0], g);
         states[0] = m;
-        let direction = if self.nesterov { s.fma(s.splat(self.momentum), m, g) } else { m };
+        let direction = if self.nesterov { s.fma(s.splat(self.rest), m, g) } else { m };
         s.fma(s.splat(-step[0]), direction, w)
     }
 }
