@@ -30,6 +30,7 @@ mod arena;
 mod conformance;
 mod device;
 mod error;
+mod geometry;
 mod kernel;
 mod op;
 mod ops;
@@ -37,6 +38,7 @@ mod pool;
 mod shape;
 #[expect(unsafe_code, reason = "instruction sets are entered and memory is read by pointers")]
 mod simd;
+mod tile;
 mod updates;
 
 pub use arena::Arena;

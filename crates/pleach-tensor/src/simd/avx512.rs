@@ -7,11 +7,13 @@
 
 use std::arch::x86_64::{
     __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT,
-    _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
-    _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_slli_epi32, _mm512_sqrt_ps, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps,
+    _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castpd_ps, _mm512_castps_pd,
+    _mm512_castps_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_ps, _mm512_cvtps_epi32,
+    _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512,
+    _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_shuffle_f32x4, _mm512_slli_epi32,
+    _mm512_sqrt_ps, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_sub_epi32, _mm512_sub_ps, _mm512_unpackhi_pd,
+    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 use super::{Body, Simd};
@@ -125,6 +127,39 @@ impl Simd for Avx512 {
                 _mm512_set1_epi32(0x3f80_0000),
             );
             (_mm512_cvtepi32_ps(exponent), _mm512_castsi512_ps(mantissa))
+        }
+    }
+    #[inline(always)]
+    fn transpose(self, rows: [__m512; 16]) -> [__m512; 16] {
+        unsafe {
+            // Pairs of floats, then of pairs, then of quarters of a register.
+            let mut pairs = rows;
+            for i in 0..8 {
+                pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
+                pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
+            }
+            let mut fours = pairs;
+            for i in 0..4 {
+                for half in 0..2 {
+                    let a = _mm512_castps_pd(pairs[4 * i + half]);
+                    let b = _mm512_castps_pd(pairs[4 * i + half + 2]);
+                    fours[4 * i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                    fours[4 * i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+                }
+            }
+            // `fours[4 * i + j]` holds column `j + 4·q` of rows `4·i…` in its quarter `q`.
+            let mut columns = fours;
+            for j in 0..4 {
+                let even01 = _mm512_shuffle_f32x4::<0x88>(fours[j], fours[4 + j]);
+                let odd01 = _mm512_shuffle_f32x4::<0xdd>(fours[j], fours[4 + j]);
+                let even23 = _mm512_shuffle_f32x4::<0x88>(fours[8 + j], fours[12 + j]);
+                let odd23 = _mm512_shuffle_f32x4::<0xdd>(fours[8 + j], fours[12 + j]);
+                columns[j] = _mm512_shuffle_f32x4::<0x88>(even01, even23);
+                columns[8 + j] = _mm512_shuffle_f32x4::<0xdd>(even01, even23);
+                columns[4 + j] = _mm512_shuffle_f32x4::<0x88>(odd01, odd23);
+                columns[12 + j] = _mm512_shuffle_f32x4::<0xdd>(odd01, odd23);
+            }
+            columns
         }
     }
 }

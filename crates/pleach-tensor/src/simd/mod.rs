@@ -139,6 +139,29 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// `(e, m)` with `a = m · 2^e` and `m` in `[1, 2)`, for normal positive `a`.
     fn split(self, a: Self::V) -> (Self::V, Self::V);
 
+    /// Rows become columns.
+    #[inline(always)]
+    fn transpose(self, rows: [Self::V; LANES]) -> [Self::V; LANES] {
+        let mut from = [0.0; LANES * LANES];
+        let mut to = [0.0; LANES * LANES];
+        let mut columns = rows;
+        // SAFETY: both arrays hold 16 vectors.
+        unsafe {
+            for (i, &row) in rows.iter().enumerate() {
+                self.store(from.as_mut_ptr().add(i * LANES), row);
+            }
+            for i in 0..LANES {
+                for j in 0..LANES {
+                    to[j * LANES + i] = from[i * LANES + j];
+                }
+            }
+            for (i, column) in columns.iter_mut().enumerate() {
+                *column = self.load(to.as_ptr().add(i * LANES));
+            }
+        }
+        columns
+    }
+
     /// The first `n` floats, up to all 16.
     ///
     /// # Safety
@@ -224,6 +247,13 @@ mod tests {
                 self.out.extend(s.array(v));
             }
             self.out.push(s.sum(a));
+            let mut rows = [a; LANES];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = s.add(b, s.splat(i as f32));
+            }
+            for column in s.transpose(rows) {
+                self.out.extend(s.array(column));
+            }
             for n in 0..=LANES {
                 let mut partial = [9.0; LANES];
                 // SAFETY: both arrays hold 16 floats.
