@@ -29,6 +29,7 @@ mod arena;
 #[cfg(test)]
 mod conformance;
 mod device;
+mod direct;
 mod error;
 mod geometry;
 mod kernel;

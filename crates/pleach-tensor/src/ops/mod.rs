@@ -1,5 +1,7 @@
 //! The operations: one file and one line of [`OPS`] each.
 
+mod conv;
+mod linear;
 mod relu;
 mod unary;
 
@@ -8,10 +10,11 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, Op, Shape};
+use crate::{Error, Init, Op, Parameter, Role, Shape};
 
 /// All operations, by name.
-pub const OPS: &[Entry] = &[Entry::of::<relu::Relu>()];
+pub const OPS: &[Entry] =
+    &[Entry::of::<conv::Conv>(), Entry::of::<linear::Linear>(), Entry::of::<relu::Relu>()];
 
 /// A line of the registry.
 #[derive(Clone, Copy, Debug)]
@@ -95,4 +98,10 @@ fn inputs<'a, const N: usize>(op: &'static str, shapes: &'a [Shape]) -> Result<&
 /// The error for inputs that do not suit `op`.
 fn misfit(op: &'static str, shapes: &[Shape], reason: impl Into<String>) -> Error {
     Error::Shape { op, shapes: shapes.to_vec(), reason: reason.into() }
+}
+
+/// A bias a channel, zero at the start.
+fn bias(channels: usize) -> Parameter {
+    let shape = Shape::from([channels]);
+    Parameter { name: "bias", shape, role: Role::Shift, init: Init::Constant(0.0) }
 }

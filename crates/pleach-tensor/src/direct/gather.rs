@@ -1,0 +1,337 @@
+//! A convolution, forward or to its input: every pixel is a sum over the pixels that it gathers.
+//!
+//! Pixels are grouped into classes that gather the same taps of the filter at the same distances, so
+//! that the inner loop knows no borders and no strides: a tap that falls outside the image is simply
+//! not in the list of its class, and nothing is padded or dilated with zeros.
+
+#![expect(unsafe_code, reason = "rows are gathered by pointers")]
+
+use std::collections::HashMap;
+
+use crate::geometry::Geometry;
+use crate::kernel::Shared;
+use crate::simd::{Body, Simd};
+use crate::tile::{COLUMNS, Run, Source, Start, next_rows, pack, product};
+use crate::{Context, Kernel};
+
+/// Floats of rows that a part reads, about: they share a cache with a panel.
+const PART: usize = 64 * 1024;
+/// Floats of all panels above which a part works on one of them.
+const PANELS: usize = 128 * 1024;
+
+/// Pixels that gather alike.
+#[derive(Debug)]
+struct Class {
+    /// Where a pixel's first tap is, and where the pixel itself is, in floats from the image.
+    pixels: Vec<[u32; 2]>,
+    /// What is gathered; empty where no tap of the filter reaches.
+    runs: Vec<Run>,
+}
+
+/// Rows of one class: pixels of images behind one another.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    class: usize,
+    first: usize,
+    len: usize,
+}
+
+/// One direction of a convolution. Reads `(x, w)` or `(x, w, bias)` and writes `y`, or reads
+/// `(dy, w)` and writes `dx`.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    classes: Vec<Class>,
+    blocks: Vec<Block>,
+    taps: usize,
+    groups: usize,
+    /// Channels that are gathered, and that are written, of a group.
+    from: usize,
+    to: usize,
+    /// Floats of an image that is read, and of one that is written.
+    from_image: usize,
+    to_image: usize,
+    /// Floats between lines of the weight.
+    weight_stride: usize,
+    /// Whether lines of the weight are what is written.
+    transposed: bool,
+    bias: bool,
+}
+
+impl Gather {
+    /// `y = x ∗ w`, plus a bias a channel.
+    pub(crate) fn forward(g: &Geometry, bias: bool) -> Gather {
+        let rows = forward_taps(g.out_h(), g.h, g.r, g.stride[0], g.dilation[0], g.padding[0]);
+        let columns = forward_taps(g.out_w(), g.w, g.s, g.stride[1], g.dilation[1], g.padding[1]);
+        Gather::new(g, &rows, &columns, [g.w * g.c, g.c], [g.out_w() * g.k, g.k], false, bias)
+    }
+
+    /// `dx`, from `dy` and `w`.
+    pub(crate) fn input_grad(g: &Geometry) -> Gather {
+        let rows = input_taps(g.out_h(), g.h, g.r, g.stride[0], g.dilation[0], g.padding[0]);
+        let columns = input_taps(g.out_w(), g.w, g.s, g.stride[1], g.dilation[1], g.padding[1]);
+        Gather::new(g, &rows, &columns, [g.out_w() * g.k, g.k], [g.w * g.c, g.c], true, false)
+    }
+
+    /// From the taps `(filter, source)` of every row and column that is written; strides are floats
+    /// of a row and of a pixel.
+    fn new(
+        g: &Geometry,
+        rows: &[Vec<[usize; 2]>],
+        columns: &[Vec<[usize; 2]>],
+        from_strides: [usize; 2],
+        to_strides: [usize; 2],
+        transposed: bool,
+        bias: bool,
+    ) -> Gather {
+        let (from, to) = if transposed { (g.group_k(), g.group_c()) } else { (g.group_c(), g.group_k()) };
+        let mut places: HashMap<[Signature; 2], usize> = HashMap::new();
+        let mut classes: Vec<Class> = Vec::new();
+        for (y, row) in rows.iter().enumerate() {
+            for (x, column) in columns.iter().enumerate() {
+                let place = *places.entry([signature(row), signature(column)]).or_insert_with(|| {
+                    let runs = runs(row, column, g.s, from, from_strides, g.groups == 1);
+                    classes.push(Class { pixels: Vec::new(), runs });
+                    classes.len() - 1
+                });
+                let first = match (row.first(), column.first()) {
+                    (Some(row), Some(column)) => row[1] * from_strides[0] + column[1] * from_strides[1],
+                    _ => 0,
+                };
+                let pixel = y * to_strides[0] + x * to_strides[1];
+                let offset = |at: usize| u32::try_from(at).expect("an image has less than 4 G floats");
+                classes[place].pixels.push([offset(first), offset(pixel)]);
+            }
+        }
+        let from_image = if transposed { g.out_h() * g.out_w() * g.k } else { g.h * g.w * g.c };
+        let to_image = if transposed { g.h * g.w * g.c } else { g.out_h() * g.out_w() * g.k };
+        let part = (PART / from).clamp(48, 4096) / 48 * 48;
+        let mut blocks = Vec::new();
+        for (class, pixels) in classes.iter().map(|class| class.pixels.len()).enumerate() {
+            let mut first = 0;
+            while first < g.n * pixels {
+                let len = part.min(g.n * pixels - first);
+                blocks.push(Block { class, first, len });
+                first += len;
+            }
+        }
+        // Large parts first, so that threads end together.
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.len));
+        Gather {
+            classes,
+            blocks,
+            taps: g.r * g.s,
+            groups: g.groups,
+            from,
+            to,
+            from_image,
+            to_image,
+            weight_stride: g.k,
+            transposed,
+            bias,
+        }
+    }
+
+    /// Panels of a group.
+    fn panels(&self) -> usize {
+        self.to.div_ceil(COLUMNS)
+    }
+
+    /// Floats of a panel.
+    fn panel(&self) -> usize {
+        self.taps * self.from * COLUMNS
+    }
+}
+
+/// What is alike in pixels of a class: taps of the filter and their distances.
+type Signature = Vec<[usize; 2]>;
+
+fn signature(taps: &[[usize; 2]]) -> Signature {
+    // Sources of taps may descend, so distances wrap around.
+    taps.iter().map(|tap| [tap[0], tap[1].wrapping_sub(taps[0][1])]).collect()
+}
+
+/// For every output along an axis: which taps of the filter read which inputs.
+fn forward_taps(
+    outputs: usize,
+    inputs: usize,
+    filter: usize,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+) -> Vec<Vec<[usize; 2]>> {
+    let taps = |output: usize| {
+        (0..filter)
+            .filter_map(|tap| {
+                let input = (output * stride + tap * dilation).checked_sub(padding)?;
+                (input < inputs).then_some([tap, input])
+            })
+            .collect()
+    };
+    (0..outputs).map(taps).collect()
+}
+
+/// For every input along an axis: through which taps of the filter which outputs read it.
+fn input_taps(
+    outputs: usize,
+    inputs: usize,
+    filter: usize,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+) -> Vec<Vec<[usize; 2]>> {
+    let taps = |input: usize| {
+        (0..filter)
+            .filter_map(|tap| {
+                let at = (input + padding).checked_sub(tap * dilation)?;
+                let output = at / stride;
+                (at.is_multiple_of(stride) && output < outputs).then_some([tap, output])
+            })
+            .collect()
+    };
+    (0..inputs).map(taps).collect()
+}
+
+/// What a class gathers, from its first tap on. Taps that follow one another in memory and in the
+/// filter are one run, if all channels are gathered.
+fn runs(
+    rows: &[[usize; 2]],
+    columns: &[[usize; 2]],
+    filter_columns: usize,
+    channels: usize,
+    [row_stride, stride]: [usize; 2],
+    whole: bool,
+) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let distance = |a: usize, b: usize| a.cast_signed() - b.cast_signed();
+    for row in rows {
+        for column in columns {
+            let down = distance(row[1], rows[0][1]) * row_stride.cast_signed();
+            let right = distance(column[1], columns[0][1]) * stride.cast_signed();
+            let run = Run {
+                row: down + right,
+                panel: (row[0] * filter_columns + column[0]) * channels,
+                len: channels,
+            };
+            match runs.last_mut() {
+                Some(last)
+                    if whole
+                        && last.row + last.len.cast_signed() == run.row
+                        && last.panel + last.len == run.panel =>
+                {
+                    last.len += run.len;
+                }
+                _ => runs.push(run),
+            }
+        }
+    }
+    runs
+}
+
+impl Kernel for Gather {
+    fn workspaces(&self) -> Vec<usize> {
+        vec![self.groups * self.panels() * self.panel()]
+    }
+
+    fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
+        let (x, w) = (reads[0], reads[1]);
+        let bias = if self.bias { Some(reads[2]) } else { None };
+        let isa = cx.isa;
+        let (panels, y) = (Shared::new(workspace), Shared::new(&mut *writes[0]));
+        let (per_group, size) = (self.panels(), self.panel());
+        cx.pool.run(self.groups * per_group * self.taps, &|part| {
+            let (panel, tap) = (part / self.taps, part % self.taps);
+            let (group, column) = (panel / per_group, panel % per_group * COLUMNS);
+            // A tap of the weight has as many lines as a group has inputs, and all outputs in each.
+            let (lines, first) = if self.transposed {
+                (self.to, group * self.from + column * self.weight_stride)
+            } else {
+                (self.from, group * self.to + column)
+            };
+            let source = Source {
+                from: w[tap * lines * self.weight_stride + first..].as_ptr(),
+                lines: self.from,
+                columns: COLUMNS.min(self.to - column),
+                line_stride: if self.transposed { 1 } else { self.weight_stride },
+                column_stride: if self.transposed { self.weight_stride } else { 1 },
+            };
+            let panel = panels.at(panel * size + tap * self.from * COLUMNS);
+            isa.run(Pack { source, panel });
+        });
+        // With few weights a part goes through all panels, with many it keeps one.
+        let all = self.groups * per_group;
+        let (shared, parts) =
+            if all * size <= PANELS { (all, self.blocks.len()) } else { (1, self.blocks.len() * all) };
+        cx.pool.run(parts, &|part| {
+            let (first, block) = (part / self.blocks.len(), part % self.blocks.len());
+            let block = self.blocks[block];
+            for panel in first..first + shared {
+                let (group, column) = (panel / per_group, panel % per_group * COLUMNS);
+                let to = group * self.to + column;
+                isa.run(Part {
+                    class: &self.classes[block.class],
+                    block,
+                    images: [self.from_image, self.to_image],
+                    x: x[group * self.from..].as_ptr(),
+                    panel: panels.at(panel * size),
+                    start: bias.map_or(Start::Zero, |bias| Start::Bias(bias[to..].as_ptr())),
+                    y: y.at(to),
+                    columns: COLUMNS.min(self.to - column),
+                });
+            }
+        });
+    }
+}
+
+struct Pack {
+    source: Source,
+    panel: *mut f32,
+}
+
+impl Body for Pack {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        // SAFETY: the source lies in the weight, and the panel is this part's own.
+        unsafe { pack(s, self.source, self.panel) }
+    }
+}
+
+struct Part<'a> {
+    class: &'a Class,
+    block: Block,
+    images: [usize; 2],
+    x: *const f32,
+    panel: *const f32,
+    start: Start,
+    y: *mut f32,
+    columns: usize,
+}
+
+impl Body for Part<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Part { class, block, images, x, panel, start, y, columns } = self;
+        let pixels = &class.pixels[..];
+        let (mut image, mut pixel) = (block.first / pixels.len(), block.first % pixels.len());
+        let mut left = block.len;
+        let mut rows = [std::ptr::null(); 12];
+        let mut outs = [std::ptr::null_mut(); 12];
+        while left > 0 {
+            let count = next_rows::<S>(left);
+            // SAFETY: classes hold offsets inside images, and parts write different pixels or
+            // different columns of them.
+            unsafe {
+                for i in 0..count {
+                    let [from, to] = pixels[pixel];
+                    rows[i] = x.add(image * images[0] + from as usize);
+                    outs[i] = y.add(image * images[1] + to as usize);
+                    pixel += 1;
+                    if pixel == pixels.len() {
+                        (image, pixel) = (image + 1, 0);
+                    }
+                }
+                product(s, count, &rows, &class.runs, panel, start, &outs, columns);
+            }
+            left -= count;
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The derivative of a convolution by its weights and biases: sums over all pixels.
+//!
+//! Each weight's derivative is one left fold over the pixels that its tap reaches, image by image.
+//! Images are taken some at a time; their pixels are packed, so that the inner loop reads memory in
+//! its order, and the folds continue from group to group. Threads share the weights among them.
+
+#![expect(unsafe_code, reason = "inner loops read and write by pointers")]
+
+use crate::geometry::Geometry;
+use crate::kernel::Shared;
+use crate::simd::{Body, LANES, Simd};
+use crate::tile::COLUMNS;
+use crate::{Context, Kernel};
+
+/// Pixels of a group of images, about.
+const GROUP: usize = 1024;
+/// Pixels that are packed by one part.
+const PACK: usize = 256;
+
+/// Weights that are lines of one stretch of a packed image.
+#[derive(Debug)]
+struct Lines {
+    /// Their group of the convolution.
+    group: usize,
+    /// Where they begin in the packed images.
+    from: usize,
+    /// Which list of pixels their taps reach.
+    list: usize,
+    /// The first of them among all lines of the weight, and how many they are.
+    line: usize,
+    len: usize,
+}
+
+/// How the input is packed.
+#[derive(Clone, Copy, Debug)]
+enum Packing {
+    /// Sixteen channels of every pixel side by side; `blocks` of them a group.
+    Channels { blocks: usize },
+    /// Whole images with zeros around them, of this many columns: for few channels, where the
+    /// filter's columns and channels together are one stretch.
+    Padded { height: usize, width: usize },
+}
+
+/// Reads `(x, dy)` and writes `dw`.
+#[derive(Debug)]
+pub(crate) struct WeightGrad {
+    g: Geometry,
+    packing: Packing,
+    lines: Vec<Lines>,
+    /// For each list the offsets in the packed input and in the packed derivative, image by image.
+    lists: Vec<Vec<[u32; 2]>>,
+    /// How many entries of each list belong to the first so many images.
+    counts: Vec<Vec<usize>>,
+    /// Images of a group.
+    images: usize,
+}
+
+impl WeightGrad {
+    pub(crate) fn new(g: &Geometry) -> WeightGrad {
+        let pixels = (g.h * g.w).max(g.out_h() * g.out_w());
+        let images = (GROUP / pixels).clamp(1, g.n);
+        let mut kernel = WeightGrad {
+            g: *g,
+            packing: Packing::Channels { blocks: g.group_c().div_ceil(LANES) },
+            lines: Vec::new(),
+            lists: Vec::new(),
+            counts: Vec::new(),
+            images,
+        };
+        if g.groups == 1 && g.c < LANES && g.dilation == [1, 1] && g.r * g.s > 1 {
+            kernel.pad();
+        } else {
+            kernel.split_channels();
+        }
+        kernel
+    }
+
+    /// Output pixels of an image.
+    fn out_pixels(&self) -> usize {
+        self.g.out_h() * self.g.out_w()
+    }
+
+    /// Floats of the packed input of a group of images.
+    fn packed_input(&self) -> usize {
+        match self.packing {
+            Packing::Channels { blocks } => {
+                self.g.groups * blocks * self.images * self.g.h * self.g.w * LANES
+            }
+            Packing::Padded { height, width } => self.images * height * width * self.g.c,
+        }
+    }
+
+    /// Panels of the derivative of a group of the convolution.
+    fn panels(&self) -> usize {
+        self.g.group_k().div_ceil(COLUMNS)
+    }
+
+    /// Adds a list of the pixels that `taps` gives for every output: offsets in the packed input.
+    fn push_list(&mut self, image: usize, taps: impl Fn(usize, usize) -> Option<usize>) {
+        let (height, width) = (self.g.out_h(), self.g.out_w());
+        let mut list = Vec::new();
+        let mut counts = vec![0];
+        let offset = |at: usize| u32::try_from(at).expect("a group has less than 4 G floats");
+        for index in 0..self.images {
+            for y in 0..height {
+                for x in 0..width {
+                    if let Some(from) = taps(y, x) {
+                        let pixel = (index * height + y) * width + x;
+                        list.push([offset(index * image + from), offset(pixel * COLUMNS)]);
+                    }
+                }
+            }
+            counts.push(list.len());
+        }
+        self.lists.push(list);
+        self.counts.push(counts);
+    }
+
+    fn split_channels(&mut self) {
+        let g = self.g;
+        let blocks = g.group_c().div_ceil(LANES);
+        for r in 0..g.r {
+            for s in 0..g.s {
+                self.push_list(g.h * g.w * LANES, |y, x| {
+                    let row = (y * g.stride[0] + r * g.dilation[0]).checked_sub(g.padding[0])?;
+                    let column = (x * g.stride[1] + s * g.dilation[1]).checked_sub(g.padding[1])?;
+                    (row < g.h && column < g.w).then_some((row * g.w + column) * LANES)
+                });
+            }
+        }
+        for group in 0..g.groups {
+            for tap in 0..g.r * g.s {
+                for block in 0..blocks {
+                    self.lines.push(Lines {
+                        group,
+                        from: (group * blocks + block) * self.images * g.h * g.w * LANES,
+                        list: tap,
+                        line: tap * g.group_c() + block * LANES,
+                        len: LANES.min(g.group_c() - block * LANES),
+                    });
+                }
+            }
+        }
+    }
+
+    fn pad(&mut self) {
+        let g = self.g;
+        let height = g.h + g.padding[0] + g.padding[2];
+        let width = g.w + g.padding[1] + g.padding[3];
+        self.packing = Packing::Padded { height, width };
+        self.push_list(height * width * g.c, |y, x| Some((y * g.stride[0] * width + x * g.stride[1]) * g.c));
+        let row = g.s * g.c;
+        for r in 0..g.r {
+            for from in (0..row).step_by(LANES) {
+                self.lines.push(Lines {
+                    group: 0,
+                    from: r * width * g.c + from,
+                    list: 0,
+                    line: r * row + from,
+                    len: LANES.min(row - from),
+                });
+            }
+        }
+    }
+
+    /// Packs `images` images of the input from `first` on.
+    fn pack_input(&self, cx: &mut Context<'_>, x: &[f32], first: usize, images: usize, to: Shared<'_>) {
+        let (g, isa) = (&self.g, cx.isa);
+        let pixels = g.h * g.w;
+        match self.packing {
+            Packing::Channels { blocks } => {
+                let chunks = (images * pixels).div_ceil(PACK);
+                cx.pool.run(chunks, &|chunk| {
+                    let from = chunk * PACK;
+                    for (group, block) in pairs(g.groups, blocks) {
+                        let channel = block * LANES;
+                        let row = (group * blocks + block) * self.images * pixels + from;
+                        let at = (first * pixels + from) * g.c + group * g.group_c() + channel;
+                        isa.run(Copy {
+                            from: x[at..].as_ptr(),
+                            stride: g.c,
+                            rows: PACK.min(images * pixels - from),
+                            len: g.group_c() - channel,
+                            width: LANES,
+                            to: to.at(row * LANES),
+                        });
+                    }
+                });
+            }
+            Packing::Padded { height, width } => {
+                cx.pool.run(images * height, &|part| {
+                    let (image, y) = (part / height, part % height);
+                    // SAFETY: rows of padded images are different places.
+                    let row = unsafe { to.slice(part * width * g.c, (part + 1) * width * g.c) };
+                    row.fill(0.0);
+                    if let Some(y) = y.checked_sub(g.padding[0]).filter(|&y| y < g.h) {
+                        let from = ((first + image) * g.h + y) * g.w * g.c;
+                        row[g.padding[1] * g.c..][..g.w * g.c].copy_from_slice(&x[from..from + g.w * g.c]);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Packs `images` images of the derivative from `first` on: 32 channels side by side.
+    fn pack_grad(&self, cx: &mut Context<'_>, dy: &[f32], first: usize, images: usize, to: Shared<'_>) {
+        let (g, isa) = (&self.g, cx.isa);
+        let (pixels, panels) = (self.out_pixels(), self.panels());
+        cx.pool.run((images * pixels).div_ceil(PACK), &|chunk| {
+            let from = chunk * PACK;
+            for (group, panel) in pairs(g.groups, panels) {
+                let channel = panel * COLUMNS;
+                let row = (group * panels + panel) * self.images * pixels + from;
+                let at = (first * pixels + from) * g.k + group * g.group_k() + channel;
+                isa.run(Copy {
+                    from: dy[at..].as_ptr(),
+                    stride: g.k,
+                    rows: PACK.min(images * pixels - from),
+                    len: g.group_k() - channel,
+                    width: COLUMNS,
+                    to: to.at(row * COLUMNS),
+                });
+            }
+        });
+    }
+}
+
+/// All pairs of a group and one of its `each` blocks.
+fn pairs(groups: usize, each: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..groups).flat_map(move |group| (0..each).map(move |block| (group, block)))
+}
+
+impl Kernel for WeightGrad {
+    fn workspaces(&self) -> Vec<usize> {
+        let grad = self.g.groups * self.panels() * self.images * self.out_pixels() * COLUMNS;
+        vec![self.packed_input().next_multiple_of(LANES) + grad]
+    }
+
+    fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
+        let (x, dy) = (reads[0], reads[1]);
+        let (input, grad) = workspace.split_at_mut(self.packed_input().next_multiple_of(LANES));
+        let (input, grad, dw) = (Shared::new(input), Shared::new(grad), Shared::new(&mut *writes[0]));
+        let (g, isa, panels) = (&self.g, cx.isa, self.panels());
+        for first in (0..g.n).step_by(self.images) {
+            let images = self.images.min(g.n - first);
+            self.pack_input(cx, x, first, images, input);
+            self.pack_grad(cx, dy, first, images, grad);
+            cx.pool.run(self.lines.len() * panels, &|part| {
+                let (panel, lines) = (part / self.lines.len(), &self.lines[part % self.lines.len()]);
+                let column = panel * COLUMNS;
+                let row = (lines.group * panels + panel) * self.images;
+                let to = lines.line * g.k + lines.group * g.group_k() + column;
+                isa.run(Part {
+                    x: input.at(lines.from),
+                    dy: grad.at(row * self.out_pixels() * COLUMNS),
+                    pixels: &self.lists[lines.list][..self.counts[lines.list][images]],
+                    dw: dw.at(to),
+                    stride: g.k,
+                    lines: lines.len,
+                    columns: COLUMNS.min(g.group_k() - column),
+                    first: first == 0,
+                });
+            });
+        }
+    }
+}
+
+/// Copies rows of up to `width` floats, filling up with zeros.
+struct Copy {
+    from: *const f32,
+    stride: usize,
+    rows: usize,
+    len: usize,
+    width: usize,
+    to: *mut f32,
+}
+
+impl Body for Copy {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for row in 0..self.rows {
+            for v in (0..self.width).step_by(LANES) {
+                // SAFETY: rows lie in the tensor, and the packed ones are this part's own.
+                unsafe {
+                    let from = self.from.add(row * self.stride);
+                    let vector =
+                        if v < self.len { s.load_up_to(from.add(v), self.len - v) } else { s.splat(0.0) };
+                    s.store(self.to.add(row * self.width + v), vector);
+                }
+            }
+        }
+    }
+}
+
+struct Part<'a> {
+    x: *const f32,
+    dy: *const f32,
+    pixels: &'a [[u32; 2]],
+    dw: *mut f32,
+    stride: usize,
+    lines: usize,
+    columns: usize,
+    first: bool,
+}
+
+impl Body for Part<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let mut line = 0;
+        while line < self.lines {
+            let left = self.lines - line;
+            // SAFETY: lists hold offsets in the packed images; parts write different weights.
+            unsafe {
+                macro_rules! fold {
+                    ($lines:literal) => {{
+                        if S::WIDE {
+                            self.fold::<S, $lines, 2>(s, line, 0);
+                        } else {
+                            self.fold::<S, $lines, 1>(s, line, 0);
+                            if self.columns > LANES {
+                                self.fold::<S, $lines, 1>(s, line, LANES);
+                            }
+                        }
+                        line += $lines;
+                    }};
+                }
+                match left {
+                    8.. if S::WIDE => fold!(8),
+                    4.. => fold!(4),
+                    3 => fold!(3),
+                    2 => fold!(2),
+                    _ => fold!(1),
+                }
+            }
+        }
+    }
+}
+
+impl Part<'_> {
+    /// Folds `L` lines of `V` vectors of columns over all pixels.
+    ///
+    /// # Safety
+    /// The pixels are in the packed images, and there are so many lines from `line` on.
+    #[inline(always)]
+    unsafe fn fold<S: Simd, const L: usize, const V: usize>(&self, s: S, line: usize, column: usize) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let out = self.dw.add(line * self.stride + column);
+            let mut sums = [[s.splat(0.0); V]; L];
+            if !self.first {
+                for (l, sums) in sums.iter_mut().enumerate() {
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        let left = self.columns.saturating_sub(column + v * LANES);
+                        if left > 0 {
+                            *sum = s.load_up_to(out.add(l * self.stride + v * LANES), left);
+                        }
+                    }
+                }
+            }
+            let (x, dy) = (self.x.add(line), self.dy.add(column));
+            for &[from, to] in self.pixels {
+                let (x, dy) = (x.add(from as usize), dy.add(to as usize));
+                let mut columns = [s.splat(0.0); V];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = s.load(dy.add(v * LANES));
+                }
+                for l in 0..L {
+                    let x = s.splat(*x.add(l));
+                    for v in 0..V {
+                        sums[l][v] = s.fma(x, columns[v], sums[l][v]);
+                    }
+                }
+            }
+            for (l, sums) in sums.iter().enumerate() {
+                for (v, &sum) in sums.iter().enumerate() {
+                    let left = self.columns.saturating_sub(column + v * LANES);
+                    if left > 0 {
+                        s.store_up_to(out.add(l * self.stride + v * LANES), sum, left);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows that one chain of the bias sums.
+const CHAIN: usize = 1024;
+
+/// Reads `dy` of so many rows and columns, and writes the sum of every column: over chunks of 1,024
+/// rows, which are then added in their order.
+#[derive(Debug)]
+pub(crate) struct BiasGrad {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+}
+
+impl Kernel for BiasGrad {
+    fn workspaces(&self) -> Vec<usize> {
+        vec![self.rows.div_ceil(CHAIN) * self.columns]
+    }
+
+    fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
+        let (dy, isa, columns) = (reads[0], cx.isa, self.columns);
+        let sums = Shared::new(workspace);
+        let chunks = self.rows.div_ceil(CHAIN);
+        cx.pool.run(chunks, &|chunk| {
+            let first = chunk * CHAIN;
+            let rows = CHAIN.min(self.rows - first);
+            let from = dy[first * columns..].as_ptr();
+            isa.run(SumRows { from, rows, columns, to: sums.at(chunk * columns) });
+        });
+        isa.run(SumRows { from: workspace.as_ptr(), rows: chunks, columns, to: writes[0].as_mut_ptr() });
+    }
+}
+
+struct SumRows {
+    from: *const f32,
+    rows: usize,
+    columns: usize,
+    to: *mut f32,
+}
+
+impl Body for SumRows {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for column in (0..self.columns).step_by(LANES) {
+            let n = self.columns - column;
+            let mut sum = s.splat(0.0);
+            // SAFETY: there are so many rows and columns.
+            unsafe {
+                for row in 0..self.rows {
+                    sum = s.add(sum, s.load_up_to(self.from.add(row * self.columns + column), n));
+                }
+                s.store_up_to(self.to.add(column), sum, n);
+            }
+        }
+    }
+}
