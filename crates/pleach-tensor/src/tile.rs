@@ -78,7 +78,7 @@ pub(crate) unsafe fn product<S: Simd>(
     unsafe {
         macro_rules! tile {
             ($rows:literal) => {
-                if S::WIDE {
+                if S::WIDE && columns > LANES {
                     tile::<S, $rows, 2>(s, rows, runs, panel, start, outs, columns);
                 } else {
                     tile::<S, $rows, 1>(s, rows, runs, panel, start, outs, columns.min(LANES));

@@ -16,6 +16,8 @@ use crate::{Context, Kernel};
 
 /// Floats of rows that a part reads, about: they share a cache with a panel.
 const PART: usize = 64 * 1024;
+/// The fewest parts of a large convolution.
+const PARTS: usize = 16;
 /// Floats of all panels above which a part works on one of them.
 const PANELS: usize = 128 * 1024;
 
@@ -104,7 +106,8 @@ impl Gather {
         }
         let from_image = if transposed { g.out_h() * g.out_w() * g.k } else { g.h * g.w * g.c };
         let to_image = if transposed { g.h * g.w * g.c } else { g.out_h() * g.out_w() * g.k };
-        let part = (PART / from).clamp(48, 4096) / 48 * 48;
+        let rows = g.n * (to_image / if transposed { g.c } else { g.k });
+        let part = (PART / from).min(rows / PARTS).clamp(48, 4096) / 48 * 48;
         let mut blocks = Vec::new();
         for (class, pixels) in classes.iter().map(|class| class.pixels.len()).enumerate() {
             let mut first = 0;
