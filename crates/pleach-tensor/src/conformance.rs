@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::{
-    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, OPS, Operands, Parameter, Sample, Setting,
-    Shape, Slot, Stream,
+    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, OPS, Op, Operands, Parameter, Sample,
+    Setting, Shape, Slot, Stream,
 };
 
 /// Floats between two values in memory, where nobody may write.
@@ -126,8 +126,7 @@ fn run(call: &Call, layer: &Layer, inputs: &[Array], values: &Values, way: Way) 
     }
     let before = cpu.floats().to_vec();
     let operands = Operands::new(kernel, reads, writes.clone(), workspace.clone()).unwrap();
-    let stream = Stream { seed: 5, step: 7, first_example: 3 };
-    cpu.run(kernel, &operands, stream);
+    cpu.run(kernel, &operands, Stream::EXAMPLE);
     for (at, (old, new)) in before.iter().zip(cpu.floats()).enumerate() {
         let own = writes.iter().chain([&workspace]).any(|range| range.contains(&at));
         assert!(own || old.to_bits() == new.to_bits(), "{kernel:?} {way:?} writes at {at}");
@@ -174,6 +173,25 @@ fn act(action: &Action, layer: &Layer, inputs: &[Array], values: &mut Values, na
     for (slot, value) in call.writes.iter().zip(want) {
         values.insert(key(*slot), value);
     }
+}
+
+/// What a pass of `layer` writes into `slot`, for inputs and parameters of these values.
+pub(crate) fn value(op: &dyn Op, inputs: &[Array], parameters: &[Array], slot: Slot) -> Vec<f32> {
+    let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
+    let layer = op.build(&shapes, Setting::default()).unwrap();
+    let mut values = Values::new();
+    for (i, input) in inputs.iter().enumerate() {
+        values.insert(key(Slot::Input(i)), floats(input));
+    }
+    for (i, value) in parameters.iter().enumerate() {
+        values.insert(key(Slot::Parameter(i)), floats(value));
+    }
+    act(&layer.forward, &layer, inputs, &mut values, op.name());
+    values.insert(key(Slot::OutputGrad), vec![1.0; layer.output.len()]);
+    for action in &layer.backward {
+        act(action, &layer, inputs, &mut values, op.name());
+    }
+    values.remove(&key(slot)).expect("something writes it")
 }
 
 fn compare(name: &str, got: &[f64], want: &[f64], scale: f64, tolerance: f64) {

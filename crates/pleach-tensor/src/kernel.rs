@@ -62,6 +62,12 @@ pub struct Stream {
     pub first_example: u64,
 }
 
+impl Stream {
+    /// The place for which definitions say what random operations give; the place of such an
+    /// operation in its network is then 0.
+    pub(crate) const EXAMPLE: Stream = Stream { seed: 5, step: 7, first_example: 3 };
+}
+
 /// Memory that several parts of a kernel write at different places.
 ///
 /// Cheap to copy into every part; the borrow lasts as long as the kernel has the memory.

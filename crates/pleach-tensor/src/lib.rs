@@ -31,6 +31,7 @@ mod conformance;
 mod device;
 mod error;
 mod kernel;
+mod math;
 mod op;
 mod ops;
 mod pool;

@@ -1,6 +1,6 @@
 //! The operations: one file and one line of [`OPS`] each.
 
-mod relu;
+mod activations;
 mod unary;
 
 use std::sync::Arc;
@@ -11,7 +11,16 @@ use serde_json::Value;
 use crate::{Error, Op, Shape};
 
 /// All operations, by name.
-pub const OPS: &[Entry] = &[Entry::of::<relu::Relu>()];
+pub const OPS: &[Entry] = &[
+    Entry::of::<activations::Relu>(),
+    Entry::of::<activations::LeakyRelu>(),
+    Entry::of::<activations::Sigmoid>(),
+    Entry::of::<activations::Tanh>(),
+    Entry::of::<activations::Swish>(),
+    Entry::of::<activations::HardSigmoid>(),
+    Entry::of::<activations::HardSwish>(),
+    Entry::of::<activations::Gelu>(),
+];
 
 /// A line of the registry.
 #[derive(Clone, Copy, Debug)]
