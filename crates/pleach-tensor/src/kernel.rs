@@ -102,6 +102,16 @@ impl<'a> Shared<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to - from) }
     }
 
+    /// A pointer to the float at `at` of `read`, or of this memory where the read is empty: in place,
+    /// what is read lies where the result goes.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline(always)]
+    pub(crate) fn source(self, read: &[f32], at: usize) -> *const f32 {
+        if read.is_empty() { self.at(at).cast_const() } else { read[at..].as_ptr() }
+    }
+
     /// A pointer to the float at `at`, which may be one past the end.
     #[inline(always)]
     pub(crate) fn at(self, at: usize) -> *mut f32 {

@@ -35,7 +35,7 @@ impl Function for Relu {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LeakyRelu {
-    slope: f32,
+    slope: f64,
 }
 
 impl Default for LeakyRelu {
@@ -55,11 +55,13 @@ impl Function for LeakyRelu {
 
     #[inline(always)]
     fn slope<S: Simd>(self, s: S, x: S::V) -> S::V {
-        s.select(s.lt(s.splat(0.0), x), s.splat(1.0), s.splat(self.slope))
+        #[expect(clippy::cast_possible_truncation, reason = "the nearest float is wanted")]
+        let slope = self.slope as f32;
+        s.select(s.lt(s.splat(0.0), x), s.splat(1.0), s.splat(slope))
     }
 
     fn exact(self, x: f64) -> f64 {
-        if x > 0.0 { x } else { f64::from(self.slope) * x }
+        if x > 0.0 { x } else { self.slope * x }
     }
 }
 

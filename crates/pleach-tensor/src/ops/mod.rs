@@ -1,6 +1,8 @@
 //! The operations: one file and one line of [`OPS`] each.
 
 mod activations;
+mod batch_norm;
+mod columns;
 mod unary;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<activations::HardSigmoid>(),
     Entry::of::<activations::HardSwish>(),
     Entry::of::<activations::Gelu>(),
+    Entry::of::<batch_norm::BatchNorm>(),
 ];
 
 /// A line of the registry.

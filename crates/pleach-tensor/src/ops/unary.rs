@@ -127,15 +127,11 @@ fn elements<F: Function>(cx: &mut Context<'_>, x: &[f32], dy: Option<&[f32]>, ou
     }
     let (len, isa) = (out.len(), cx.isa);
     let out = Shared::new(out);
-    // In place, what is read lies where the result goes.
-    let place = |read: &[f32], at: usize| {
-        if read.is_empty() { out.at(at).cast_const() } else { read[at..].as_ptr() }
-    };
     cx.pool.run(len.div_ceil(PART), &|part| {
         let from = part * PART;
         isa.run(Part {
-            x: place(x, from),
-            dy: dy.map(|dy| place(dy, from)),
+            x: out.source(x, from),
+            dy: dy.map(|dy| out.source(dy, from)),
             out: out.at(from),
             len: PART.min(len - from),
             f,
