@@ -3,6 +3,8 @@
 mod activations;
 mod batch_norm;
 mod columns;
+mod group_norm;
+mod layer_norm;
 mod unary;
 
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub const OPS: &[Entry] = &[
     Entry::of::<activations::HardSwish>(),
     Entry::of::<activations::Gelu>(),
     Entry::of::<batch_norm::BatchNorm>(),
+    Entry::of::<group_norm::GroupNorm>(),
+    Entry::of::<layer_norm::LayerNorm>(),
 ];
 
 /// A line of the registry.
