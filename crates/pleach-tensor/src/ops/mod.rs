@@ -1,11 +1,19 @@
 //! The operations: one file and one line of [`OPS`] each.
 
 mod activations;
+mod add;
 mod batch_norm;
+mod blocks;
 mod columns;
+mod concat;
 mod group_norm;
 mod layer_norm;
+mod reshape;
+mod scale;
+mod slice;
+mod transpose;
 mod unary;
+mod upsample;
 
 use std::sync::Arc;
 
@@ -27,6 +35,14 @@ pub const OPS: &[Entry] = &[
     Entry::of::<batch_norm::BatchNorm>(),
     Entry::of::<group_norm::GroupNorm>(),
     Entry::of::<layer_norm::LayerNorm>(),
+    Entry::of::<add::Add>(),
+    Entry::of::<scale::Scale>(),
+    Entry::of::<concat::Concat>(),
+    Entry::of::<slice::Slice>(),
+    Entry::of::<transpose::Transpose>(),
+    Entry::of::<reshape::Reshape>(),
+    Entry::of::<reshape::Flatten>(),
+    Entry::of::<upsample::Upsample>(),
 ];
 
 /// A line of the registry.
