@@ -2,18 +2,21 @@
 
 mod activations;
 mod add;
+mod average_pool;
 mod batch_norm;
 mod blocks;
 mod columns;
 mod concat;
 mod group_norm;
 mod layer_norm;
+mod max_pool;
 mod reshape;
 mod scale;
 mod slice;
 mod transpose;
 mod unary;
 mod upsample;
+mod window;
 
 use std::sync::Arc;
 
@@ -43,6 +46,10 @@ pub const OPS: &[Entry] = &[
     Entry::of::<reshape::Reshape>(),
     Entry::of::<reshape::Flatten>(),
     Entry::of::<upsample::Upsample>(),
+    Entry::of::<max_pool::MaxPool>(),
+    Entry::of::<max_pool::GlobalMaxPool>(),
+    Entry::of::<average_pool::AveragePool>(),
+    Entry::of::<average_pool::GlobalAveragePool>(),
 ];
 
 /// A line of the registry.
