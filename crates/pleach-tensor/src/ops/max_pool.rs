@@ -5,6 +5,8 @@
     reason = "pixels are read by pointers, and parts of one slice are written on several threads"
 )]
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +18,10 @@ use crate::{Action, Array, Context, Error, Kernel, Layer, Op, Setting, Shape, Sl
 
 /// Outputs that a part of the forward pass works on, about.
 const PART: usize = 8 * 1024;
+/// Inputs that a part of the backward pass works on, about.
+const BAND: usize = 32 * 1024;
+/// Channels that a part works on.
+const BLOCK: usize = 256;
 /// Vectors that lie side by side in registers.
 const SIDE: usize = 4;
 
@@ -80,7 +86,8 @@ impl Described for MaxPool {
             pool(both(3), Some(both(2)), both(1), [1, 7, 8, 16].into()),
             pool(Pair::Each([1, 3]), Some(Pair::Each([2, 1])), Pair::Each([0, 1]), [2, 3, 4, 7].into()),
             pool(both(3), Some(both(2)), both(1), [3, 14, 13, 72].into()),
-            pool(both(2), None, none(), [17, 6, 6, 65].into()),
+            pool(both(2), None, none(), [2, 6, 6, 265].into()),
+            pool(both(3), Some(both(2)), both(1), [1, 45, 40, 40].into()),
         ]
     }
 }
@@ -156,7 +163,7 @@ struct Forward(Windows);
 struct Largest {
     windows: Windows,
     /// Rows of all images.
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     /// The first pixel of the first image, at the first channel of the part.
     x: *const f32,
     y: *mut f32,
@@ -168,10 +175,10 @@ impl Kernel for Forward {
         let ([x], [y]) = (reads, writes) else { unreachable!("one read and one write") };
         let (windows, isa, y) = (self.0, cx.isa, Shared::new(y));
         let rows = windows.batch * windows.output[0];
-        let block = 256.min(windows.channels);
+        let block = BLOCK.min(windows.channels).max(1);
         let height = (PART / (windows.output[1] * block).max(1)).max(1);
         let chunks = rows.div_ceil(height);
-        cx.pool.run(chunks * windows.channels.div_ceil(block.max(1)), &|part| {
+        cx.pool.run(chunks * windows.channels.div_ceil(block), &|part| {
             let (chunk, channel) = (part % chunks, part / chunks * block);
             isa.run(Largest {
                 windows,
@@ -220,7 +227,7 @@ impl Largest {
         &self,
         s: S,
         image: *const f32,
-        under: &[std::ops::Range<usize>; 2],
+        under: &[Range<usize>; 2],
         to: *mut f32,
         channel: usize,
         lanes: usize,
@@ -247,13 +254,15 @@ impl Largest {
     }
 }
 
-/// Adds each derivative where the largest value is. Windows overlap, so that a part has an image
-/// and some channels of its own.
+/// Adds each derivative where the largest value is. Windows overlap, so a part has a band of rows
+/// of the input of its own: it looks at all windows over them, and adds what falls on them.
 #[derive(Debug)]
 struct Backward(Windows);
 
 struct Scatter {
     windows: Windows,
+    /// Rows of the input.
+    band: Range<usize>,
     x: *const f32,
     dy: *const f32,
     dx: *mut f32,
@@ -264,15 +273,19 @@ impl Kernel for Backward {
     fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], _: &mut [f32]) {
         let ([x, dy], [dx]) = (reads, writes) else { unreachable!("two reads and one write") };
         let (windows, isa, dx) = (self.0, cx.isa, Shared::new(dx));
-        // Few images are cut more finely, so that there are parts enough.
-        let block = if windows.batch < 16 { LANES } else { SIDE * LANES };
+        let [height, width] = windows.input;
+        let block = BLOCK.min(windows.channels).max(1);
         let blocks = windows.channels.div_ceil(block);
+        let band = (BAND / (width * block).max(1)).clamp(1, height.max(1));
+        let bands = height.div_ceil(band);
         let pixels = |sizes: [usize; 2]| sizes[0] * sizes[1] * windows.channels;
-        cx.pool.run(windows.batch * blocks, &|part| {
-            let (image, channel) = (part / blocks, part % blocks * block);
+        cx.pool.run(windows.batch * bands * blocks, &|part| {
+            let (image, channel) = (part / blocks / bands, part % blocks * block);
+            let start = part / blocks % bands * band;
             let at = image * pixels(windows.input) + channel;
             isa.run(Scatter {
                 windows,
+                band: start..height.min(start + band),
                 x: x[at..].as_ptr(),
                 dy: dy[image * pixels(windows.output) + channel..].as_ptr(),
                 dx: dx.at(at),
@@ -285,15 +298,31 @@ impl Kernel for Backward {
 impl Body for Scatter {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: an image of the input and one of the output with so many channels.
+        let windows = &self.windows;
+        let [_, width] = windows.input;
+        let rows = windows.over(0, self.band.start).start..windows.over(0, self.band.end - 1).end;
+        // SAFETY: an image of the input and one of the output with so many channels; the band of
+        // the input belongs to this part.
         unsafe {
-            if self.channels == SIDE * LANES {
-                self.image::<S, SIDE>(s, 0, SIDE * LANES);
-            } else {
+            for pixel in self.band.start * width..self.band.end * width {
                 let mut channel = 0;
                 while channel < self.channels {
-                    self.image::<S, 1>(s, channel, self.channels - channel);
+                    let to = self.dx.add(pixel * windows.channels + channel);
+                    s.store_up_to(to, s.splat(0.0), self.channels - channel);
                     channel += LANES;
+                }
+            }
+            for row in rows {
+                for column in 0..windows.output[1] {
+                    let mut channel = 0;
+                    while self.channels - channel >= SIDE * LANES {
+                        self.window::<S, SIDE>(s, [row, column], channel, SIDE * LANES);
+                        channel += SIDE * LANES;
+                    }
+                    while channel < self.channels {
+                        self.window::<S, 1>(s, [row, column], channel, self.channels - channel);
+                        channel += LANES;
+                    }
                 }
             }
         }
@@ -304,59 +333,50 @@ impl Scatter {
     /// # Safety
     /// The pointers are to images with `lanes` channels from `channel` on.
     #[inline(always)]
-    unsafe fn image<S: Simd, const N: usize>(&self, s: S, channel: usize, lanes: usize) {
-        let Scatter { windows, x, dy, dx, .. } = self;
-        let stride = windows.channels;
-        let [height, width] = windows.input;
-        for pixel in 0..height * width {
-            for j in 0..N {
-                // SAFETY: as the caller promises.
-                unsafe {
-                    let to = dx.add(pixel * stride + channel + j * LANES);
-                    s.store_up_to(to, s.splat(0.0), lanes - j * LANES);
+    unsafe fn window<S: Simd, const N: usize>(&self, s: S, place: [usize; 2], channel: usize, lanes: usize) {
+        let windows = &self.windows;
+        let [_, width] = windows.input;
+        let rows = windows.pixels(0, place[0]);
+        let columns = windows.pixels(1, place[1]);
+        // The largest value so far, and how many pixels were seen before it.
+        let mut most = [s.splat(f32::NEG_INFINITY); N];
+        let mut first = [s.splat(0.0); N];
+        let mut seen = 0.0;
+        for row in rows.clone() {
+            for column in columns.clone() {
+                for j in 0..N {
+                    let at = (row * width + column) * windows.channels + channel + j * LANES;
+                    // SAFETY: as the caller promises.
+                    let v = unsafe { s.load_up_to(self.x.add(at), lanes - j * LANES) };
+                    let larger = s.lt(most[j], v);
+                    most[j] = s.select(larger, v, most[j]);
+                    first[j] = s.select(larger, s.splat(seen), first[j]);
                 }
+                seen += 1.0;
             }
         }
-        for place in 0..windows.output[0] * windows.output[1] {
-            let rows = windows.pixels(0, place / windows.output[1]);
-            let columns = windows.pixels(1, place % windows.output[1]);
-            // The largest value so far, and how many pixels were seen before it.
-            let mut most = [s.splat(f32::NEG_INFINITY); N];
-            let mut first = [s.splat(0.0); N];
-            let mut seen = 0.0;
-            for row in rows.clone() {
-                for column in columns.clone() {
+        let mut d = [s.splat(0.0); N];
+        for (j, d) in d.iter_mut().enumerate() {
+            let at = (place[0] * windows.output[1] + place[1]) * windows.channels + channel + j * LANES;
+            // SAFETY: as the caller promises.
+            *d = unsafe { s.load_up_to(self.dy.add(at), lanes - j * LANES) };
+        }
+        seen = 0.0;
+        for row in rows {
+            for column in columns.clone() {
+                if self.band.contains(&row) {
                     for j in 0..N {
-                        let at = (row * width + column) * stride + channel + j * LANES;
-                        // SAFETY: as the caller promises.
-                        let v = unsafe { s.load_up_to(x.add(at), lanes - j * LANES) };
-                        let larger = s.lt(most[j], v);
-                        most[j] = s.select(larger, v, most[j]);
-                        first[j] = s.select(larger, s.splat(seen), first[j]);
-                    }
-                    seen += 1.0;
-                }
-            }
-            let mut d = [s.splat(0.0); N];
-            for (j, d) in d.iter_mut().enumerate() {
-                let at = place * stride + channel + j * LANES;
-                // SAFETY: as the caller promises.
-                *d = unsafe { s.load_up_to(dy.add(at), lanes - j * LANES) };
-            }
-            seen = 0.0;
-            for row in rows {
-                for column in columns.clone() {
-                    for j in 0..N {
+                        let at = (row * width + column) * windows.channels + channel + j * LANES;
                         // SAFETY: as the caller promises.
                         unsafe {
-                            let to = dx.add((row * width + column) * stride + channel + j * LANES);
+                            let to = self.dx.add(at);
                             let own = s.select(s.eq(first[j], s.splat(seen)), d[j], s.splat(0.0));
                             let sum = s.add(s.load_up_to(to, lanes - j * LANES), own);
                             s.store_up_to(to, sum, lanes - j * LANES);
                         }
                     }
-                    seen += 1.0;
                 }
+                seen += 1.0;
             }
         }
     }
