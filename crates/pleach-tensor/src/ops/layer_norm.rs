@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::batch_norm::scale_and_shift;
 use super::group_norm::epsilon;
+use super::rows::within;
 use super::{Described, Fill, Sample};
 use crate::kernel::Shared;
 use crate::simd::{Body, LANES, Simd};
@@ -106,24 +107,6 @@ impl Norm {
     }
 }
 
-/// As many ones as a rest of a row has floats begin at `ONES[LANES - rest]`, and zeros follow.
-const ONES: [f32; 2 * LANES] = {
-    let mut ones = [0.0; 2 * LANES];
-    let mut i = 0;
-    while i < LANES {
-        ones[i] = 1.0;
-        i += 1;
-    }
-    ones
-};
-
-/// One where there is a float, of `left` to the end of the row, and zero behind.
-#[inline(always)]
-fn ones<S: Simd>(s: S, left: usize) -> S::V {
-    // SAFETY: 16 floats from at most the sixteenth on.
-    unsafe { s.load(ONES.as_ptr().add(LANES - left.min(LANES))) }
-}
-
 /// Sums along a row are sixteen chains, one of every sixteenth value, that are summed at the end.
 #[derive(Debug)]
 struct Forward(Norm);
@@ -182,7 +165,8 @@ impl Body for ForwardRows {
                 let mut squares = s.splat(0.0);
                 i = 0;
                 while i < columns {
-                    let d = s.fma(minus, ones(s, columns - i), s.load_up_to(x.add(i), columns - i));
+                    let d = s.add(s.load_up_to(x.add(i), columns - i), minus);
+                    let d = s.select(within(s, columns - i), d, s.splat(0.0));
                     squares = s.fma(d, d, squares);
                     i += LANES;
                 }

@@ -1,5 +1,6 @@
 //! The operations: one file and one line of [`OPS`] each.
 
+mod accuracy;
 mod activations;
 mod add;
 mod average_pool;
@@ -7,10 +8,15 @@ mod batch_norm;
 mod blocks;
 mod columns;
 mod concat;
+mod cross_entropy;
+mod dropout;
+mod embedding;
 mod group_norm;
 mod layer_norm;
 mod max_pool;
+mod mean_squared_error;
 mod reshape;
+mod rows;
 mod scale;
 mod slice;
 mod transpose;
@@ -50,6 +56,11 @@ pub const OPS: &[Entry] = &[
     Entry::of::<max_pool::GlobalMaxPool>(),
     Entry::of::<average_pool::AveragePool>(),
     Entry::of::<average_pool::GlobalAveragePool>(),
+    Entry::of::<embedding::Embedding>(),
+    Entry::of::<dropout::Dropout>(),
+    Entry::of::<cross_entropy::CrossEntropy>(),
+    Entry::of::<mean_squared_error::MeanSquaredError>(),
+    Entry::of::<accuracy::Accuracy>(),
 ];
 
 /// A line of the registry.
@@ -134,4 +145,11 @@ fn inputs<'a, const N: usize>(op: &'static str, shapes: &'a [Shape]) -> Result<&
 /// The error for inputs that do not suit `op`.
 fn misfit(op: &'static str, shapes: &[Shape], reason: impl Into<String>) -> Error {
     Error::Shape { op, shapes: shapes.to_vec(), reason: reason.into() }
+}
+
+/// The class or token that a float stands for, if it is a whole number below `classes`.
+fn class(value: f32, classes: usize) -> Option<usize> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked behind it")]
+    let class = value as usize;
+    (class as f32 == value && class < classes).then_some(class)
 }
