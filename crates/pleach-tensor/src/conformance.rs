@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::{
-    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, OPS, Operands, Parameter, Sample, Setting,
-    Shape, Slot, Stream,
+    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, OPS, Op, Operands, Parameter, Sample,
+    Setting, Shape, Slot, Stream,
 };
 
 /// Floats between two values in memory, where nobody may write.
@@ -126,8 +126,7 @@ fn run(call: &Call, layer: &Layer, inputs: &[Array], values: &Values, way: Way) 
     }
     let before = cpu.floats().to_vec();
     let operands = Operands::new(kernel, reads, writes.clone(), workspace.clone()).unwrap();
-    let stream = Stream { seed: 5, step: 7, first_example: 3 };
-    cpu.run(kernel, &operands, stream);
+    cpu.run(kernel, &operands, Stream::EXAMPLE);
     for (at, (old, new)) in before.iter().zip(cpu.floats()).enumerate() {
         let own = writes.iter().chain([&workspace]).any(|range| range.contains(&at));
         assert!(own || old.to_bits() == new.to_bits(), "{kernel:?} {way:?} writes at {at}");
@@ -176,6 +175,38 @@ fn act(action: &Action, layer: &Layer, inputs: &[Array], values: &mut Values, na
     }
 }
 
+/// What a pass of `layer` writes into `slot`, for inputs and parameters of these values.
+pub(crate) fn value(op: &dyn Op, inputs: &[Array], parameters: &[Array], slot: Slot) -> Vec<f32> {
+    let layer = build(op, inputs);
+    let mut values = given(inputs, parameters);
+    act(&layer.forward, &layer, inputs, &mut values, op.name());
+    values.insert(key(Slot::OutputGrad), vec![1.0; layer.output.len()]);
+    for action in &layer.backward {
+        act(action, &layer, inputs, &mut values, op.name());
+    }
+    values.remove(&key(slot)).expect("something writes it")
+}
+
+/// What inference gives.
+pub(crate) fn inference(op: &dyn Op, inputs: &[Array], parameters: &[Array]) -> Vec<f32> {
+    let layer = build(op, inputs);
+    let mut values = given(inputs, parameters);
+    act(layer.inference.as_ref().unwrap_or(&layer.forward), &layer, inputs, &mut values, op.name());
+    values.remove(&key(Slot::Output)).expect("it gives an output")
+}
+
+fn build(op: &dyn Op, inputs: &[Array]) -> Layer {
+    let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
+    op.build(&shapes, Setting::default()).unwrap()
+}
+
+/// The values that a layer is given.
+fn given(inputs: &[Array], parameters: &[Array]) -> Values {
+    let inputs = inputs.iter().enumerate().map(|(i, value)| (Slot::Input(i), value));
+    let parameters = parameters.iter().enumerate().map(|(i, value)| (Slot::Parameter(i), value));
+    inputs.chain(parameters).map(|(slot, value)| (key(slot), floats(value))).collect()
+}
+
 fn compare(name: &str, got: &[f64], want: &[f64], scale: f64, tolerance: f64) {
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         let off = (got - want).abs();
@@ -201,14 +232,10 @@ fn check_sample(sample: &Sample, name: &str) {
     let layer = sample.op.build(&shapes, Setting::default()).unwrap();
     let inputs: Vec<Array> = sample.inputs.iter().map(|(shape, fill)| numbers.fill(shape, *fill)).collect();
     let parameters: Vec<Array> = layer.parameters.iter().map(|p| parameter(&mut numbers, p)).collect();
-    let mut values = Values::new();
-    for (i, input) in inputs.iter().enumerate() {
-        values.insert(key(Slot::Input(i)), floats(input));
+    let mut values = given(&inputs, &parameters);
+    if let Some(inference) = &layer.inference {
+        act(inference, &layer, &inputs, &mut values, name);
     }
-    for (i, value) in parameters.iter().enumerate() {
-        values.insert(key(Slot::Parameter(i)), floats(value));
-    }
-
     act(&layer.forward, &layer, &inputs, &mut values, name);
     let want = sample.op.reference(&inputs, &parameters);
     assert_eq!(want.shape, layer.output, "{name}");

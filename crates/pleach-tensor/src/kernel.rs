@@ -62,6 +62,12 @@ pub struct Stream {
     pub first_example: u64,
 }
 
+impl Stream {
+    /// The place for which definitions say what random operations give; the place of such an
+    /// operation in its network is then 0.
+    pub(crate) const EXAMPLE: Stream = Stream { seed: 5, step: 7, first_example: 3 };
+}
+
 /// Memory that several parts of a kernel write at different places.
 ///
 /// Cheap to copy into every part; the borrow lasts as long as the kernel has the memory.
@@ -94,6 +100,16 @@ impl<'a> Shared<'a> {
         assert!(from <= to && to <= self.len, "{from}..{to} of {} floats", self.len);
         // SAFETY: in bounds; the caller promises that nobody else has these places.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to - from) }
+    }
+
+    /// A pointer to the float at `at` of `read`, or of this memory where the read is empty: in place,
+    /// what is read lies where the result goes.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline(always)]
+    pub(crate) fn source(self, read: &[f32], at: usize) -> *const f32 {
+        if read.is_empty() { self.at(at).cast_const() } else { read[at..].as_ptr() }
     }
 
     /// A pointer to the float at `at`, which may be one past the end.

@@ -33,6 +33,7 @@ mod direct;
 mod error;
 mod geometry;
 mod kernel;
+mod math;
 mod op;
 mod ops;
 mod pool;

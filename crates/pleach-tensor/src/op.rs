@@ -24,7 +24,8 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn build(&self, inputs: &[Shape], setting: Setting) -> Result<Layer, Error>;
 
     /// The definition, in `f64` and as plainly as it can be said; tests compare kernels with it, and
-    /// derivatives with its differences.
+    /// derivatives with its differences. Random operations draw as they do at the
+    /// place 0 and `Stream { seed: 5, step: 7, first_example: 3 }`.
     fn reference(&self, inputs: &[Array], parameters: &[Array]) -> Array;
 }
 
@@ -76,6 +77,22 @@ pub struct Layer {
     pub backward: Vec<Action>,
     /// Multiply-adds of the forward pass.
     pub macs: u64,
+}
+
+impl Layer {
+    /// An operation that gives its only input as it is; others replace what differs.
+    pub(crate) fn plain(output: Shape) -> Layer {
+        Layer {
+            output,
+            parameters: Vec::new(),
+            saved: Vec::new(),
+            running: Vec::new(),
+            forward: Action::Same { from: Slot::Input(0), to: Slot::Output },
+            inference: None,
+            backward: vec![Action::Same { from: Slot::OutputGrad, to: Slot::InputGrad(0) }],
+            macs: 0,
+        }
+    }
 }
 
 /// A tensor that belongs to an operation.

@@ -1,9 +1,30 @@
 //! The operations: one file and one line of [`OPS`] each.
 
+mod accuracy;
+mod activations;
+mod add;
+mod average_pool;
+mod batch_norm;
+mod blocks;
+mod columns;
+mod concat;
 mod conv;
+mod cross_entropy;
+mod dropout;
+mod embedding;
+mod group_norm;
+mod layer_norm;
 mod linear;
-mod relu;
+mod max_pool;
+mod mean_squared_error;
+mod reshape;
+mod rows;
+mod scale;
+mod slice;
+mod transpose;
 mod unary;
+mod upsample;
+mod window;
 
 use std::sync::Arc;
 
@@ -13,8 +34,38 @@ use serde_json::Value;
 use crate::{Error, Init, Op, Parameter, Role, Shape};
 
 /// All operations, by name.
-pub const OPS: &[Entry] =
-    &[Entry::of::<conv::Conv>(), Entry::of::<linear::Linear>(), Entry::of::<relu::Relu>()];
+pub const OPS: &[Entry] = &[
+    Entry::of::<conv::Conv>(),
+    Entry::of::<linear::Linear>(),
+    Entry::of::<activations::Relu>(),
+    Entry::of::<activations::LeakyRelu>(),
+    Entry::of::<activations::Sigmoid>(),
+    Entry::of::<activations::Tanh>(),
+    Entry::of::<activations::Swish>(),
+    Entry::of::<activations::HardSigmoid>(),
+    Entry::of::<activations::HardSwish>(),
+    Entry::of::<activations::Gelu>(),
+    Entry::of::<batch_norm::BatchNorm>(),
+    Entry::of::<group_norm::GroupNorm>(),
+    Entry::of::<layer_norm::LayerNorm>(),
+    Entry::of::<add::Add>(),
+    Entry::of::<scale::Scale>(),
+    Entry::of::<concat::Concat>(),
+    Entry::of::<slice::Slice>(),
+    Entry::of::<transpose::Transpose>(),
+    Entry::of::<reshape::Reshape>(),
+    Entry::of::<reshape::Flatten>(),
+    Entry::of::<upsample::Upsample>(),
+    Entry::of::<max_pool::MaxPool>(),
+    Entry::of::<max_pool::GlobalMaxPool>(),
+    Entry::of::<average_pool::AveragePool>(),
+    Entry::of::<average_pool::GlobalAveragePool>(),
+    Entry::of::<embedding::Embedding>(),
+    Entry::of::<dropout::Dropout>(),
+    Entry::of::<cross_entropy::CrossEntropy>(),
+    Entry::of::<mean_squared_error::MeanSquaredError>(),
+    Entry::of::<accuracy::Accuracy>(),
+];
 
 /// A line of the registry.
 #[derive(Clone, Copy, Debug)]
@@ -104,4 +155,11 @@ fn misfit(op: &'static str, shapes: &[Shape], reason: impl Into<String>) -> Erro
 fn bias(channels: usize) -> Parameter {
     let shape = Shape::from([channels]);
     Parameter { name: "bias", shape, role: Role::Shift, init: Init::Constant(0.0) }
+}
+
+/// The class or token that a float stands for, if it is a whole number below `classes`.
+fn class(value: f32, classes: usize) -> Option<usize> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked behind it")]
+    let class = value as usize;
+    (class as f32 == value && class < classes).then_some(class)
 }

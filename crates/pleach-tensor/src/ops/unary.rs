@@ -1,39 +1,69 @@
 //! Functions of single elements: what is the same for all of them.
 
-use super::Described;
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Described, Fill, Sample};
 use crate::kernel::Shared;
 use crate::simd::{Body, LANES, Simd};
-use crate::{Action, Context, Error, Kernel, Layer, Shape, Slot};
+use crate::{Action, Array, Context, Error, Kernel, Layer, Op, Setting, Shape, Slot};
 
 /// Elements a part works on.
 const PART: usize = 16 * 1024;
 
-/// A function of one element, and its derivative.
-pub(super) trait Function: Described + Copy {
+/// A function of one element, and its derivative. The value at NaN must be NaN.
+pub(super) trait Function:
+    Copy + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+
     /// The function.
     fn value<S: Simd>(self, simd: S, x: S::V) -> S::V;
 
     /// The derivative at `x`.
     fn slope<S: Simd>(self, simd: S, x: S::V) -> S::V;
+
+    /// The definition.
+    fn exact(self, x: f64) -> f64;
 }
 
-/// The layer of a function of single elements.
-pub(super) fn layer<F: Function>(function: F, shapes: &[Shape]) -> Result<Layer, Error> {
-    let [input] = super::inputs(F::NAME, shapes)?;
-    Ok(Layer {
-        output: input.clone(),
-        parameters: Vec::new(),
-        saved: Vec::new(),
-        running: Vec::new(),
-        forward: Action::run(Forward(function), [Slot::Input(0)], [Slot::Output]),
-        inference: None,
-        backward: vec![Action::run(
-            Backward(function),
-            [Slot::Input(0), Slot::OutputGrad],
-            [Slot::InputGrad(0)],
-        )],
-        macs: 0,
-    })
+impl<F: Function> Op for F {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn attributes(&self) -> Value {
+        serde_json::to_value(self).expect("plain data")
+    }
+
+    fn build(&self, inputs: &[Shape], _: Setting) -> Result<Layer, Error> {
+        let [input] = super::inputs(F::NAME, inputs)?;
+        let backward = Action::run(Backward(*self), [Slot::Input(0), Slot::OutputGrad], [Slot::InputGrad(0)]);
+        Ok(Layer {
+            forward: Action::run(Forward(*self), [Slot::Input(0)], [Slot::Output]),
+            backward: vec![backward],
+            ..Layer::plain(input.clone())
+        })
+    }
+
+    fn reference(&self, inputs: &[Array], _: &[Array]) -> Array {
+        inputs[0].map(|x| self.exact(x))
+    }
+}
+
+impl<F: Function> Described for F {
+    const NAME: &'static str = F::NAME;
+    const SUMMARY: &'static str = F::SUMMARY;
+
+    fn samples() -> Vec<Sample> {
+        [[3, 7], [5, 16], [2, 40_000]]
+            .map(|sizes| Sample::new(F::default(), [(Shape::from(sizes), Fill::Apart)]))
+            .to_vec()
+    }
 }
 
 /// `y = f(x)`.
@@ -97,15 +127,11 @@ fn elements<F: Function>(cx: &mut Context<'_>, x: &[f32], dy: Option<&[f32]>, ou
     }
     let (len, isa) = (out.len(), cx.isa);
     let out = Shared::new(out);
-    // In place, what is read lies where the result goes.
-    let place = |read: &[f32], at: usize| {
-        if read.is_empty() { out.at(at).cast_const() } else { read[at..].as_ptr() }
-    };
     cx.pool.run(len.div_ceil(PART), &|part| {
         let from = part * PART;
         isa.run(Part {
-            x: place(x, from),
-            dy: dy.map(|dy| place(dy, from)),
+            x: out.source(x, from),
+            dy: dy.map(|dy| out.source(dy, from)),
             out: out.at(from),
             len: PART.min(len - from),
             f,
