@@ -25,6 +25,7 @@ mod same_method;
 mod statistics;
 mod synthetic;
 mod tables;
+mod training;
 
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,8 @@ const FIGURES: &[Figure] = &[
     mujoco::FIGURE,
     overhead_methods::FIGURE,
     region_exact::FIGURE,
+    training::RESNET18,
+    training::NETS,
 ];
 
 /// Arguments of `cargo xtask figure`.
