@@ -47,7 +47,7 @@ impl Op for Accuracy {
         let right = |(row, &label): (&[f64], &f64)| {
             // `max_by` gives the last of several largest ones.
             let best = row.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1)).expect("a class").0;
-            f64::from(u8::from(best as f64 == label))
+            f64::from(u8::from(class(label, row.len()) == Some(best)))
         };
         Array::new(inputs[1].shape.clone(), rows.map(right).collect())
     }

@@ -146,7 +146,7 @@ impl Function for Swish {
 /// `min(max(x + 3, 0), 6) / 6`.
 ///
 /// # Source
-/// Howard et al., *Searching for MobileNetV3*, ICCV 2019, §5.2.
+/// Howard et al., ICCV 2019, arXiv:1905.02244, §5.2.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HardSigmoid {}
@@ -176,7 +176,7 @@ impl Function for HardSigmoid {
 /// `x · min(max(x + 3, 0), 6) / 6`.
 ///
 /// # Source
-/// Howard et al., *Searching for MobileNetV3*, ICCV 2019, §5.2.
+/// Howard et al., ICCV 2019, arXiv:1905.02244, §5.2.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HardSwish {}

@@ -39,7 +39,7 @@ pub(crate) struct AveragePool {
     count_padding: bool,
 }
 
-/// As in PyTorch.
+/// As in `PyTorch`.
 fn yes() -> bool {
     true
 }

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Source
 /// Ioffe, Szegedy, *Batch Normalization*, ICML 2015, arXiv:1502.03167, Algorithm 1.
-/// Deviation: `momentum` is the weight of the latest batch, as in PyTorch.
+/// Deviation: `momentum` is the weight of the latest batch, as in `PyTorch`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BatchNorm {

@@ -141,7 +141,7 @@ impl Draw {
     }
 }
 
-/// A step of SplitMix64: Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
+/// A step of `SplitMix64`: Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*,
 /// OOPSLA 2014.
 fn mix(x: u64) -> u64 {
     let mut z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);

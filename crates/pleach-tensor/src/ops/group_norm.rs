@@ -24,7 +24,7 @@ pub(crate) struct GroupNorm {
     epsilon: f64,
 }
 
-/// What is added to a variance, as in PyTorch.
+/// What is added to a variance, as in `PyTorch`.
 pub(super) fn epsilon() -> f64 {
     1e-5
 }

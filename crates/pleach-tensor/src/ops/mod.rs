@@ -158,8 +158,8 @@ fn bias(channels: usize) -> Parameter {
 }
 
 /// The class or token that a float stands for, if it is a whole number below `classes`.
-fn class(value: f32, classes: usize) -> Option<usize> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked behind it")]
-    let class = value as usize;
-    (class as f32 == value && class < classes).then_some(class)
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and below `classes`")]
+fn class(value: impl Into<f64>, classes: usize) -> Option<usize> {
+    let value = value.into();
+    (value >= 0.0 && value < classes as f64 && value.fract() == 0.0).then_some(value as usize)
 }

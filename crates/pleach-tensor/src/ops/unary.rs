@@ -60,7 +60,7 @@ impl<F: Function> Described for F {
     const SUMMARY: &'static str = F::SUMMARY;
 
     fn samples() -> Vec<Sample> {
-        [[3, 7], [5, 16], [2, 40_000]]
+        [[3, 7], [5, 16], [2, 20_000]]
             .map(|sizes| Sample::new(F::default(), [(Shape::from(sizes), Fill::Apart)]))
             .to_vec()
     }

@@ -134,7 +134,7 @@ impl Body for Repeat {
                 let n = channels - i;
                 // SAFETY: a small row, and `factor` large ones.
                 unsafe {
-                    s.store_up_to(self.large.add(to + i), s.load_up_to(self.small.add(from + i), n), n)
+                    s.store_up_to(self.large.add(to + i), s.load_up_to(self.small.add(from + i), n), n);
                 };
                 i += LANES;
             }
