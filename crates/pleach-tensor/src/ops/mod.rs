@@ -1,6 +1,7 @@
 //! The operations: one file and one line of [`OPS`] each.
 
 mod conv;
+mod conv_transpose;
 mod linear;
 mod relu;
 mod unary;
@@ -13,8 +14,12 @@ use serde_json::Value;
 use crate::{Error, Init, Op, Parameter, Role, Shape};
 
 /// All operations, by name.
-pub const OPS: &[Entry] =
-    &[Entry::of::<conv::Conv>(), Entry::of::<linear::Linear>(), Entry::of::<relu::Relu>()];
+pub const OPS: &[Entry] = &[
+    Entry::of::<conv::Conv>(),
+    Entry::of::<conv_transpose::ConvTranspose>(),
+    Entry::of::<linear::Linear>(),
+    Entry::of::<relu::Relu>(),
+];
 
 /// A line of the registry.
 #[derive(Clone, Copy, Debug)]
