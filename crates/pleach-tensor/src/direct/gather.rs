@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use super::taps::{Taps, distances, forward_taps, input_taps};
 use crate::geometry::Geometry;
 use crate::kernel::Shared;
 use crate::simd::{Body, Simd};
@@ -62,36 +63,35 @@ pub(crate) struct Gather {
 impl Gather {
     /// `y = x ∗ w`, plus a bias a channel.
     pub(crate) fn forward(g: &Geometry, bias: bool) -> Gather {
-        let rows = forward_taps(g.out_h(), g.h, g.r, g.stride[0], g.dilation[0], g.padding[0]);
-        let columns = forward_taps(g.out_w(), g.w, g.s, g.stride[1], g.dilation[1], g.padding[1]);
+        let [rows, columns] = forward_taps(g);
         Gather::new(g, &rows, &columns, [g.w * g.c, g.c], [g.out_w() * g.k, g.k], false, bias)
     }
 
-    /// `dx`, from `dy` and `w`.
-    pub(crate) fn input_grad(g: &Geometry) -> Gather {
-        let rows = input_taps(g.out_h(), g.h, g.r, g.stride[0], g.dilation[0], g.padding[0]);
-        let columns = input_taps(g.out_w(), g.w, g.s, g.stride[1], g.dilation[1], g.padding[1]);
-        Gather::new(g, &rows, &columns, [g.out_w() * g.k, g.k], [g.w * g.c, g.c], true, false)
+    /// `dx`, from `dy` and `w`; a transposed convolution adds a bias a channel.
+    pub(crate) fn input_grad(g: &Geometry, bias: bool) -> Gather {
+        let [rows, columns] = input_taps(g);
+        Gather::new(g, &rows, &columns, [g.out_w() * g.k, g.k], [g.w * g.c, g.c], true, bias)
     }
 
     /// From the taps `(filter, source)` of every row and column that is written; strides are floats
     /// of a row and of a pixel.
     fn new(
         g: &Geometry,
-        rows: &[Vec<[usize; 2]>],
-        columns: &[Vec<[usize; 2]>],
+        rows: &[Taps],
+        columns: &[Taps],
         from_strides: [usize; 2],
         to_strides: [usize; 2],
         transposed: bool,
         bias: bool,
     ) -> Gather {
         let (from, to) = if transposed { (g.group_k(), g.group_c()) } else { (g.group_c(), g.group_k()) };
-        let mut places: HashMap<[Signature; 2], usize> = HashMap::new();
+        let mut places: HashMap<[Taps; 2], usize> = HashMap::new();
         let mut classes: Vec<Class> = Vec::new();
         for (y, row) in rows.iter().enumerate() {
             for (x, column) in columns.iter().enumerate() {
-                let place = *places.entry([signature(row), signature(column)]).or_insert_with(|| {
-                    let runs = runs(row, column, g.s, from, from_strides, g.groups == 1);
+                let place = *places.entry([distances(row), distances(column)]).or_insert_with(|| {
+                    let line = |r, s| from * place(r * g.s + s, g.r * g.s, transposed);
+                    let runs = runs(row, column, line, from, from_strides, g.groups == 1);
                     classes.push(Class { pixels: Vec::new(), runs });
                     classes.len() - 1
                 });
@@ -145,61 +145,17 @@ impl Gather {
     }
 }
 
-/// What is alike in pixels of a class: taps of the filter and their distances.
-type Signature = Vec<[usize; 2]>;
-
-fn signature(taps: &[[usize; 2]]) -> Signature {
-    // Sources of taps may descend, so distances wrap around.
-    taps.iter().map(|tap| [tap[0], tap[1].wrapping_sub(taps[0][1])]).collect()
+/// Where a tap lies in a panel: backwards on the way to the input, in the order of the pixels.
+fn place(tap: usize, taps: usize, transposed: bool) -> usize {
+    if transposed { taps - 1 - tap } else { tap }
 }
 
-/// For every output along an axis: which taps of the filter read which inputs.
-fn forward_taps(
-    outputs: usize,
-    inputs: usize,
-    filter: usize,
-    stride: usize,
-    dilation: usize,
-    padding: usize,
-) -> Vec<Vec<[usize; 2]>> {
-    let taps = |output: usize| {
-        (0..filter)
-            .filter_map(|tap| {
-                let input = (output * stride + tap * dilation).checked_sub(padding)?;
-                (input < inputs).then_some([tap, input])
-            })
-            .collect()
-    };
-    (0..outputs).map(taps).collect()
-}
-
-/// For every input along an axis: through which taps of the filter which outputs read it.
-fn input_taps(
-    outputs: usize,
-    inputs: usize,
-    filter: usize,
-    stride: usize,
-    dilation: usize,
-    padding: usize,
-) -> Vec<Vec<[usize; 2]>> {
-    let taps = |input: usize| {
-        (0..filter)
-            .filter_map(|tap| {
-                let at = (input + padding).checked_sub(tap * dilation)?;
-                let output = at / stride;
-                (at.is_multiple_of(stride) && output < outputs).then_some([tap, output])
-            })
-            .collect()
-    };
-    (0..inputs).map(taps).collect()
-}
-
-/// What a class gathers, from its first tap on. Taps that follow one another in memory and in the
-/// filter are one run, if all channels are gathered.
+/// What a class gathers, from its first tap on, `line` being where a tap's lines of the panel begin.
+/// Taps that follow one another in memory and in the panel are one run, if all channels are gathered.
 fn runs(
     rows: &[[usize; 2]],
     columns: &[[usize; 2]],
-    filter_columns: usize,
+    line: impl Fn(usize, usize) -> usize,
     channels: usize,
     [row_stride, stride]: [usize; 2],
     whole: bool,
@@ -210,11 +166,7 @@ fn runs(
         for column in columns {
             let down = distance(row[1], rows[0][1]) * row_stride.cast_signed();
             let right = distance(column[1], columns[0][1]) * stride.cast_signed();
-            let run = Run {
-                row: down + right,
-                panel: (row[0] * filter_columns + column[0]) * channels,
-                len: channels,
-            };
+            let run = Run { row: down + right, panel: line(row[0], column[0]), len: channels };
             match runs.last_mut() {
                 Some(last)
                     if whole
@@ -257,7 +209,8 @@ impl Kernel for Gather {
                 line_stride: if self.transposed { 1 } else { self.weight_stride },
                 column_stride: if self.transposed { self.weight_stride } else { 1 },
             };
-            let panel = panels.at(panel * size + tap * self.from * COLUMNS);
+            let line = self.from * place(tap, self.taps, self.transposed);
+            let panel = panels.at(panel * size + line * COLUMNS);
             isa.run(Pack { source, panel });
         });
         // With few weights a part goes through all panels, with many it keeps one.

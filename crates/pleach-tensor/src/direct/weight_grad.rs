@@ -413,11 +413,11 @@ impl Kernel for BiasGrad {
     }
 }
 
-struct SumRows {
-    from: *const f32,
-    rows: usize,
-    columns: usize,
-    to: *mut f32,
+pub(super) struct SumRows {
+    pub(super) from: *const f32,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) to: *mut f32,
 }
 
 impl Body for SumRows {

@@ -1,12 +1,14 @@
 //! Convolutions of images.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Described, Fill, Sample};
-use crate::direct::{BiasGrad, Gather, WeightGrad};
+use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, WeightGrad};
 use crate::geometry::Geometry;
-use crate::{Action, Array, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
+use crate::{Action, Array, Call, Error, Init, Kernel, Layer, Op, Parameter, Role, Setting, Shape, Slot};
 
 /// `y[n, i, j, k] = b[k] + Σ x[n, i·stride + r·dilation − top, j·stride + s·dilation − left, c] ·
 /// w[r, s, c, k]` over the filter and the channels of `k`'s group.
@@ -63,11 +65,11 @@ fn one() -> usize {
     1
 }
 
-fn ones() -> [usize; 2] {
+pub(super) fn ones() -> [usize; 2] {
     [1, 1]
 }
 
-fn yes() -> bool {
+pub(super) fn yes() -> bool {
     true
 }
 
@@ -88,6 +90,21 @@ impl Conv {
             groups: self.groups,
         })
     }
+}
+
+/// The kernels that suit a convolution: `(x, w)` or `(x, w, bias)` to `y`, `(dy, w)` to `dx`, and
+/// `(x, dy)` to `dw`. They depend on sizes and numerics alone.
+fn kernels(g: &Geometry, bias: bool) -> [Arc<dyn Kernel>; 3] {
+    if g.groups == g.c && g.groups == g.k {
+        let forward = Depthwise::forward(g, bias);
+        return [
+            Arc::new(forward),
+            Arc::new(Depthwise::input_grad(g)),
+            Arc::new(DepthwiseWeightGrad::new(g)),
+        ];
+    }
+    let forward = Gather::forward(g, bias);
+    [Arc::new(forward), Arc::new(Gather::input_grad(g, false)), Arc::new(WeightGrad::new(g))]
 }
 
 impl Op for Conv {
@@ -111,9 +128,13 @@ impl Op for Conv {
         let init = Init::he(g.r * g.s * g.group_c());
         let mut parameters = vec![Parameter { name: "weight", shape: g.weight(), role: Role::Weight, init }];
         let mut reads = vec![Slot::Input(0), Slot::Parameter(0)];
+        let [forward, input_grad, weight_grad] = kernels(&g, self.bias);
+        let run = |kernel, reads: &[Slot], write| {
+            Action::Run(Call { kernel, reads: reads.to_vec(), writes: vec![write] })
+        };
         let mut backward = vec![
-            Action::run(Gather::input_grad(&g), [Slot::OutputGrad, Slot::Parameter(0)], [Slot::InputGrad(0)]),
-            Action::run(WeightGrad::new(&g), [Slot::Input(0), Slot::OutputGrad], [Slot::ParameterGrad(0)]),
+            run(input_grad, &[Slot::OutputGrad, Slot::Parameter(0)], Slot::InputGrad(0)),
+            run(weight_grad, &[Slot::Input(0), Slot::OutputGrad], Slot::ParameterGrad(0)),
         ];
         if self.bias {
             parameters.push(super::bias(g.k));
@@ -127,7 +148,7 @@ impl Op for Conv {
             parameters,
             saved: Vec::new(),
             running: Vec::new(),
-            forward: Action::run(Gather::forward(&g, self.bias), reads, [Slot::Output]),
+            forward: run(forward, &reads, Slot::Output),
             inference: None,
             backward,
             macs: g.macs(),
@@ -202,6 +223,13 @@ impl Described for Conv {
             sample([2, 6, 5, 12], Conv { groups: 3, ..plain(6, [3, 3]) }),
             sample([1, 5, 5, 40], Conv { groups: 2, stride: [2, 1], bias: true, ..plain(70, [3, 3]) }),
             sample([2, 5, 5, 3], Conv { padding: Padding::default(), ..plain(4, [5, 5]) }),
+            sample([3, 9, 21, 5], Conv { groups: 5, bias: true, ..plain(5, [3, 3]) }),
+            sample([2, 7, 8, 50], Conv { groups: 50, stride: [2, 2], ..plain(50, [5, 5]) }),
+            sample(
+                [1, 6, 9, 33],
+                Conv { groups: 33, dilation: [1, 2], padding: Padding::Even([0, 2]), ..plain(33, [2, 3]) },
+            ),
+            sample([1, 8, 5, 16], Conv { groups: 16, stride: [3, 2], ..plain(16, [1, 1]) }),
             sample([3, 20, 20, 16], plain(32, [3, 3])),
         ]
     }

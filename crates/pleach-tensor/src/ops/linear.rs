@@ -72,7 +72,11 @@ impl Op for Linear {
         let mut parameters = vec![Parameter { name: "weight", shape: weight, role: Role::Weight, init }];
         let mut reads = vec![Slot::Input(0), Slot::Parameter(0)];
         let mut backward = vec![
-            Action::run(Gather::input_grad(&g), [Slot::OutputGrad, Slot::Parameter(0)], [Slot::InputGrad(0)]),
+            Action::run(
+                Gather::input_grad(&g, false),
+                [Slot::OutputGrad, Slot::Parameter(0)],
+                [Slot::InputGrad(0)],
+            ),
             Action::run(WeightGrad::new(&g), [Slot::Input(0), Slot::OutputGrad], [Slot::ParameterGrad(0)]),
         ];
         if self.bias {

@@ -9,6 +9,7 @@ mod blocks;
 mod columns;
 mod concat;
 mod conv;
+mod conv_transpose;
 mod cross_entropy;
 mod dropout;
 mod embedding;
@@ -36,6 +37,7 @@ use crate::{Error, Init, Op, Parameter, Role, Shape};
 /// All operations, by name.
 pub const OPS: &[Entry] = &[
     Entry::of::<conv::Conv>(),
+    Entry::of::<conv_transpose::ConvTranspose>(),
     Entry::of::<linear::Linear>(),
     Entry::of::<activations::Relu>(),
     Entry::of::<activations::LeakyRelu>(),
