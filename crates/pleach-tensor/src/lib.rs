@@ -42,6 +42,7 @@ mod shape;
 mod simd;
 mod tile;
 mod updates;
+mod winograd;
 
 pub use arena::Arena;
 pub use device::{Cpu, Device, MAX_OPERANDS, Operands};
