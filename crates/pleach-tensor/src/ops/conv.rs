@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Described, Fill, Sample};
 use crate::direct::{BiasGrad, Gather, WeightGrad};
 use crate::geometry::Geometry;
+use crate::winograd;
 use crate::{Action, Array, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
 
 /// `y[n, i, j, k] = b[k] + Σ x[n, i·stride + r·dilation − top, j·stride + s·dilation − left, c] ·
@@ -99,7 +100,7 @@ impl Op for Conv {
         serde_json::to_value(self).expect("plain data")
     }
 
-    fn build(&self, inputs: &[Shape], _: Setting) -> Result<Layer, Error> {
+    fn build(&self, inputs: &[Shape], setting: Setting) -> Result<Layer, Error> {
         let [input] = super::inputs(Conv::NAME, inputs)?;
         let refuse = |reason: String| super::misfit(Conv::NAME, inputs, reason);
         let g = self
@@ -111,10 +112,19 @@ impl Op for Conv {
         let init = Init::he(g.r * g.s * g.group_c());
         let mut parameters = vec![Parameter { name: "weight", shape: g.weight(), role: Role::Weight, init }];
         let mut reads = vec![Slot::Input(0), Slot::Parameter(0)];
-        let mut backward = vec![
-            Action::run(Gather::input_grad(&g), [Slot::OutputGrad, Slot::Parameter(0)], [Slot::InputGrad(0)]),
-            Action::run(WeightGrad::new(&g), [Slot::Input(0), Slot::OutputGrad], [Slot::ParameterGrad(0)]),
-        ];
+        let to_input = ([Slot::OutputGrad, Slot::Parameter(0)], [Slot::InputGrad(0)]);
+        let to_weight = ([Slot::Input(0), Slot::OutputGrad], [Slot::ParameterGrad(0)]);
+        let tile = winograd::tile(&g, setting.numerics);
+        let mut backward = match tile {
+            Some(tile) => vec![
+                Action::run(winograd::input_grad(&g, tile), to_input.0, to_input.1),
+                Action::run(winograd::weight_grad(&g, tile), to_weight.0, to_weight.1),
+            ],
+            None => vec![
+                Action::run(Gather::input_grad(&g), to_input.0, to_input.1),
+                Action::run(WeightGrad::new(&g), to_weight.0, to_weight.1),
+            ],
+        };
         if self.bias {
             parameters.push(super::bias(g.k));
             reads.push(Slot::Parameter(1));
@@ -122,12 +132,16 @@ impl Op for Conv {
             let kernel = BiasGrad { rows, columns: g.k };
             backward.push(Action::run(kernel, [Slot::OutputGrad], [Slot::ParameterGrad(1)]));
         }
+        let forward = match tile {
+            Some(tile) => Action::run(winograd::forward(&g, tile), reads, [Slot::Output]),
+            None => Action::run(Gather::forward(&g, self.bias), reads, [Slot::Output]),
+        };
         Ok(Layer {
             output: g.output(),
             parameters,
             saved: Vec::new(),
             running: Vec::new(),
-            forward: Action::run(Gather::forward(&g, self.bias), reads, [Slot::Output]),
+            forward,
             inference: None,
             backward,
             macs: g.macs(),
