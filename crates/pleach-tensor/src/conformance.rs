@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use crate::{
-    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, OPS, Op, Operands, Parameter, Sample,
-    Setting, Shape, Slot, Stream,
+    Action, Array, Call, Cpu, Device, Fill, Isa, Kernel, Layer, Numerics, OPS, Op, Operands, Parameter,
+    Sample, Setting, Shape, Slot, Stream,
 };
 
 /// Floats between two values in memory, where nobody may write.
@@ -226,17 +226,29 @@ fn parameter(numbers: &mut Numbers, parameter: &Parameter) -> Array {
     array
 }
 
+/// Checks the layers that a sample becomes, one for each class of arithmetic that makes another.
 fn check_sample(sample: &Sample, name: &str) {
-    let mut numbers = Numbers(name.len() as u64);
     let shapes: Vec<Shape> = sample.inputs.iter().map(|(shape, _)| shape.clone()).collect();
-    let layer = sample.op.build(&shapes, Setting::default()).unwrap();
+    let mut seen = Vec::new();
+    for numerics in [Numerics::Winograd4, Numerics::Winograd2, Numerics::Direct] {
+        let layer = sample.op.build(&shapes, Setting { numerics, ..Setting::default() }).unwrap();
+        let kernels = format!("{layer:?}");
+        if !seen.contains(&kernels) {
+            check_layer(sample, &layer, &format!("{name} {numerics:?}"));
+            seen.push(kernels);
+        }
+    }
+}
+
+fn check_layer(sample: &Sample, layer: &Layer, name: &str) {
+    let mut numbers = Numbers(name.len() as u64);
     let inputs: Vec<Array> = sample.inputs.iter().map(|(shape, fill)| numbers.fill(shape, *fill)).collect();
     let parameters: Vec<Array> = layer.parameters.iter().map(|p| parameter(&mut numbers, p)).collect();
     let mut values = given(&inputs, &parameters);
     if let Some(inference) = &layer.inference {
-        act(inference, &layer, &inputs, &mut values, name);
+        act(inference, layer, &inputs, &mut values, name);
     }
-    act(&layer.forward, &layer, &inputs, &mut values, name);
+    act(&layer.forward, layer, &inputs, &mut values, name);
     let want = sample.op.reference(&inputs, &parameters);
     assert_eq!(want.shape, layer.output, "{name}");
     let got: Vec<f64> = values[&key(Slot::Output)].iter().map(|&x| f64::from(x)).collect();
@@ -248,7 +260,7 @@ fn check_sample(sample: &Sample, name: &str) {
     let seed = numbers.fill(&layer.output, Fill::Normal);
     values.insert(key(Slot::OutputGrad), floats(&seed));
     for action in &layer.backward {
-        act(action, &layer, &inputs, &mut values, name);
+        act(action, layer, &inputs, &mut values, name);
     }
     let loss = |inputs: &[Array], parameters: &[Array]| -> f64 {
         let output = sample.op.reference(inputs, parameters);

@@ -22,7 +22,9 @@
 #![deny(unsafe_code)]
 #![expect(
     clippy::inline_always,
-    reason = "what runs below the entry of an instruction set must be compiled for the set"
+    clippy::needless_range_loop,
+    reason = "what runs below the entry of an instruction set must be compiled for the set, and registers \
+              are counted"
 )]
 
 mod arena;
@@ -42,6 +44,7 @@ mod shape;
 mod simd;
 mod tile;
 mod updates;
+mod winograd;
 
 pub use arena::Arena;
 pub use device::{Cpu, Device, MAX_OPERANDS, Operands};

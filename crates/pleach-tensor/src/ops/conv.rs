@@ -8,7 +8,10 @@ use serde_json::Value;
 use super::{Described, Fill, Sample};
 use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, WeightGrad};
 use crate::geometry::Geometry;
-use crate::{Action, Array, Call, Error, Init, Kernel, Layer, Op, Parameter, Role, Setting, Shape, Slot};
+use crate::winograd;
+use crate::{
+    Action, Array, Call, Error, Init, Kernel, Layer, Numerics, Op, Parameter, Role, Setting, Shape, Slot,
+};
 
 /// `y[n, i, j, k] = b[k] + Σ x[n, i·stride + r·dilation − top, j·stride + s·dilation − left, c] ·
 /// w[r, s, c, k]` over the filter and the channels of `k`'s group.
@@ -94,13 +97,20 @@ impl Conv {
 
 /// The kernels that suit a convolution: `(x, w)` or `(x, w, bias)` to `y`, `(dy, w)` to `dx`, and
 /// `(x, dy)` to `dw`. They depend on sizes and numerics alone.
-fn kernels(g: &Geometry, bias: bool) -> [Arc<dyn Kernel>; 3] {
+fn kernels(g: &Geometry, bias: bool, numerics: Numerics) -> [Arc<dyn Kernel>; 3] {
     if g.groups == g.c && g.groups == g.k {
         let forward = Depthwise::forward(g, bias);
         return [
             Arc::new(forward),
             Arc::new(Depthwise::input_grad(g)),
             Arc::new(DepthwiseWeightGrad::new(g)),
+        ];
+    }
+    if let Some(tile) = winograd::tile(g, numerics) {
+        return [
+            Arc::new(winograd::forward(g, tile)),
+            Arc::new(winograd::input_grad(g, tile)),
+            Arc::new(winograd::weight_grad(g, tile)),
         ];
     }
     let forward = Gather::forward(g, bias);
@@ -116,7 +126,7 @@ impl Op for Conv {
         serde_json::to_value(self).expect("plain data")
     }
 
-    fn build(&self, inputs: &[Shape], _: Setting) -> Result<Layer, Error> {
+    fn build(&self, inputs: &[Shape], setting: Setting) -> Result<Layer, Error> {
         let [input] = super::inputs(Conv::NAME, inputs)?;
         let refuse = |reason: String| super::misfit(Conv::NAME, inputs, reason);
         let g = self
@@ -128,7 +138,7 @@ impl Op for Conv {
         let init = Init::he(g.r * g.s * g.group_c());
         let mut parameters = vec![Parameter { name: "weight", shape: g.weight(), role: Role::Weight, init }];
         let mut reads = vec![Slot::Input(0), Slot::Parameter(0)];
-        let [forward, input_grad, weight_grad] = kernels(&g, self.bias);
+        let [forward, input_grad, weight_grad] = kernels(&g, self.bias, setting.numerics);
         let run = |kernel, reads: &[Slot], write| {
             Action::Run(Call { kernel, reads: reads.to_vec(), writes: vec![write] })
         };

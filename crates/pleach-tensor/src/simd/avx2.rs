@@ -10,11 +10,12 @@ use std::arch::x86_64::{
     _mm256_add_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps,
     _mm256_cmp_ps, _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
     _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_or_si256, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32, _mm256_sqrt_ps,
-    _mm256_srli_epi32, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_sub_ps,
+    _mm256_or_si256, _mm256_permute2f128_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srli_epi32, _mm256_storeu_ps,
+    _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
-use super::{Body, Simd};
+use super::{Body, LANES, Simd};
 
 /// AVX2 with FMA.
 #[derive(Clone, Copy)]
@@ -38,6 +39,29 @@ const MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0
 #[inline(always)]
 fn first(n: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(MASKS.as_ptr().add(8 - n).cast()) }
+}
+
+/// Eight rows of eight as columns.
+#[inline(always)]
+fn transpose(r: [__m256; 8]) -> [__m256; 8] {
+    unsafe {
+        let (mut pairs, mut fours, mut out) = (r, r, r);
+        for i in 0..4 {
+            pairs[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+            pairs[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+        }
+        for i in [0, 4] {
+            fours[i] = _mm256_shuffle_ps::<0x44>(pairs[i], pairs[i + 2]);
+            fours[i + 1] = _mm256_shuffle_ps::<0xee>(pairs[i], pairs[i + 2]);
+            fours[i + 2] = _mm256_shuffle_ps::<0x44>(pairs[i + 1], pairs[i + 3]);
+            fours[i + 3] = _mm256_shuffle_ps::<0xee>(pairs[i + 1], pairs[i + 3]);
+        }
+        for i in 0..4 {
+            out[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
+            out[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
+        }
+        out
+    }
 }
 
 macro_rules! lanewise {
@@ -123,6 +147,23 @@ impl Simd for Avx2 {
     fn round(self, a: V) -> V {
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
         unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
+    }
+    #[inline(always)]
+    fn transpose(self, rows: [V; LANES]) -> [V; LANES] {
+        let mut columns = rows;
+        for half in 0..2 {
+            for part in 0..2 {
+                let mut block = [rows[0][0]; 8];
+                for i in 0..8 {
+                    block[i] = rows[8 * part + i][half];
+                }
+                let block = transpose(block);
+                for i in 0..8 {
+                    columns[8 * half + i][part] = block[i];
+                }
+            }
+        }
+        columns
     }
     #[inline(always)]
     fn exp2_whole(self, a: V) -> V {
