@@ -160,15 +160,15 @@ impl Evaluator {
     }
 }
 
-/// The network whose checkpoint is at `path`, and the arithmetic it was trained with.
-///
-/// # Errors
-/// [`Error::Read`] if it is not a checkpoint; [`Error::Graph`].
-pub fn saved_graph(path: &Path) -> Result<(pleach_graph::Graph, pleach_tensor::Numerics), Error> {
+/// The network whose checkpoint is at `path`, the arithmetic it was trained with, and the note that was
+/// kept.
+pub(crate) fn saved(
+    path: &Path,
+) -> Result<(pleach_graph::Graph, pleach_tensor::Numerics, serde_json::Value), Error> {
     let bytes = read(path)?;
     let (_, state) = parse(path, &bytes)?;
     let state = state.ok_or_else(|| unreadable(path, "it holds weights, but no network"))?;
-    Ok((pleach_graph::Graph::from_json(&state.graph.to_string())?, state.numerics))
+    Ok((pleach_graph::Graph::from_json(&state.graph.to_string())?, state.numerics, state.note))
 }
 
 /// The first thing in which two trainings differ, in words.

@@ -13,12 +13,15 @@ mod evaluate;
 mod executor;
 mod init;
 mod nodes;
+mod recipe;
+mod session;
 mod solver;
 mod trainer;
 
-pub use checkpoint::saved_graph;
 pub use error::Error;
 pub use evaluate::{Evaluation, Evaluator};
 pub use executor::Machine;
+pub use recipe::{Data, Recipe, Train};
+pub use session::{Epoch, Event, Session, SessionOptions, evaluate_file};
 pub use solver::{Schedule, Shape, Solver};
 pub use trainer::{StepReport, Trainer, TrainerOptions, Worker};
