@@ -16,6 +16,9 @@ pub enum Error {
     /// The device cannot be set up.
     #[error(transparent)]
     Device(#[from] pleach_tensor::Error),
+    /// Data cannot be used.
+    #[error(transparent)]
+    Data(#[from] crate::data::Error),
     /// Options do not fit together.
     #[error("{reason}")]
     Options {
