@@ -3,11 +3,12 @@
 //! A [`Trainer`] has a network and takes one step a batch ([`Trainer::step`]); all of its memory is
 //! laid out before the first step, and its results depend on the options, the batches and the seed
 //! alone: not on threads, instruction sets, or on which worker computes which virtual node.
-//! It does not know why it trains.
+//! It does not know why it trains. What it learns from comes from [`data`].
 
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+pub mod data;
 mod error;
 mod evaluate;
 mod executor;
