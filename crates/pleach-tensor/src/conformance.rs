@@ -71,9 +71,9 @@ fn floats(array: &Array) -> Vec<f32> {
 }
 
 /// The values of a layer, by slot.
-type Values = BTreeMap<String, Vec<f32>>;
+pub(crate) type Values = BTreeMap<String, Vec<f32>>;
 
-fn key(slot: Slot) -> String {
+pub(crate) fn key(slot: Slot) -> String {
     format!("{slot:?}")
 }
 
@@ -175,16 +175,22 @@ fn act(action: &Action, layer: &Layer, inputs: &[Array], values: &mut Values, na
     }
 }
 
-/// What a pass of `layer` writes into `slot`, for inputs and parameters of these values.
-pub(crate) fn value(op: &dyn Op, inputs: &[Array], parameters: &[Array], slot: Slot) -> Vec<f32> {
+/// All values after a forward and a backward pass, by [`key`].
+pub(crate) fn passes(op: &dyn Op, inputs: &[Array], parameters: &[Array], output_grad: &[f32]) -> Values {
     let layer = build(op, inputs);
     let mut values = given(inputs, parameters);
     act(&layer.forward, &layer, inputs, &mut values, op.name());
-    values.insert(key(Slot::OutputGrad), vec![1.0; layer.output.len()]);
+    values.insert(key(Slot::OutputGrad), output_grad.to_vec());
     for action in &layer.backward {
         act(action, &layer, inputs, &mut values, op.name());
     }
-    values.remove(&key(slot)).expect("something writes it")
+    values
+}
+
+/// One value after both passes, where all derivatives by the output are 1.
+pub(crate) fn value(op: &dyn Op, inputs: &[Array], parameters: &[Array], slot: Slot) -> Vec<f32> {
+    let ones = vec![1.0; build(op, inputs).output.len()];
+    passes(op, inputs, parameters, &ones).remove(&key(slot)).expect("something writes it")
 }
 
 /// What inference gives.
@@ -195,7 +201,7 @@ pub(crate) fn inference(op: &dyn Op, inputs: &[Array], parameters: &[Array]) -> 
     values.remove(&key(Slot::Output)).expect("it gives an output")
 }
 
-fn build(op: &dyn Op, inputs: &[Array]) -> Layer {
+pub(crate) fn build(op: &dyn Op, inputs: &[Array]) -> Layer {
     let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
     op.build(&shapes, Setting::default()).unwrap()
 }
@@ -207,14 +213,15 @@ fn given(inputs: &[Array], parameters: &[Array]) -> Values {
     inputs.chain(parameters).map(|(slot, value)| (key(slot), floats(value))).collect()
 }
 
-fn compare(name: &str, got: &[f64], want: &[f64], scale: f64, tolerance: f64) {
+/// Compares with a tolerance that is relative to `scale`.
+pub(crate) fn compare(name: &str, got: &[f64], want: &[f64], scale: f64, tolerance: f64) {
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
         let off = (got - want).abs();
         assert!(off <= tolerance * scale.max(1e-3), "{name}: {got} for {want} at {i}, scale {scale}");
     }
 }
 
-fn largest(values: &[f64]) -> f64 {
+pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
 }
 

@@ -34,6 +34,8 @@ mod device;
 mod direct;
 mod error;
 mod geometry;
+#[cfg(test)]
+mod golden;
 mod kernel;
 mod math;
 mod op;
