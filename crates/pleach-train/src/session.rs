@@ -46,6 +46,8 @@ struct Note {
     normalization: Option<Normalization>,
     /// What the network made of the test examples after each epoch.
     history: Vec<Epoch>,
+    /// The losses of this epoch's batches so far.
+    losses: f64,
 }
 
 /// What an epoch gave.
@@ -116,7 +118,7 @@ impl Session {
         if let Some(weights) = &options.start_from {
             trainer.start_from(weights)?;
         }
-        let mut note = Note { recipe: recipe.clone(), normalization, history: Vec::new() };
+        let mut note = Note { recipe: recipe.clone(), normalization, history: Vec::new(), losses: 0.0 };
         if let Some(path) = options.checkpoint.as_ref().filter(|path| path.exists()) {
             let saved = trainer.restore(path)?;
             let saved: Note = serde_json::from_value(saved)
@@ -125,7 +127,7 @@ impl Session {
                 let difference = "it was trained on other data, or on data treated otherwise".into();
                 return Err(Error::OtherTraining { path: path.clone(), difference });
             }
-            note.history = saved.history;
+            (note.history, note.losses) = (saved.history, saved.losses);
         }
         Ok(Session {
             trainer,
@@ -160,7 +162,8 @@ impl Session {
     }
 
     /// Trains until the last epoch is done, or until `tell` breaks off; returns whether it is done.
-    /// After an error, and after a break, the last checkpoint is the state to go on from.
+    /// The state is saved after every epoch and at a break; after an error the last checkpoint is the
+    /// state to go on from.
     ///
     /// # Errors
     /// [`Error::Diverged`]; [`Error::Data`] for a record that cannot be read; [`Error::Write`].
@@ -169,18 +172,16 @@ impl Session {
         let per_epoch = (self.train.len() / batch) as u64;
         let mut loader = Loader::start_at(&self.train, &self.loader_options, 0, self.trainer.steps_done())?;
         let steps = per_epoch * self.epochs;
-        let mut losses = 0.0;
         while self.trainer.steps_done() < steps {
             let Some(batch) = loader.next_batch()? else { break };
             let report = self.trainer.step(&batch.inputs, &batch.targets)?;
-            losses += report.loss;
+            self.note.losses += report.loss;
             let step = self.trainer.steps_done();
             let flow = tell(Event::Step { step, steps, report });
             if step.is_multiple_of(per_epoch) {
                 let Evaluation { loss, accuracy, .. } = self.evaluate()?;
-                let train_loss = losses / per_epoch as f64;
+                let train_loss = std::mem::take(&mut self.note.losses) / per_epoch as f64;
                 let epoch = Epoch { epoch: step / per_epoch, train_loss, loss, accuracy };
-                losses = 0.0;
                 self.note.history.push(epoch);
                 self.save()?;
                 let flow = tell(Event::Epoch { epoch, history: &self.note.history });
@@ -188,6 +189,7 @@ impl Session {
                     return Ok(false);
                 }
             } else if flow.is_break() {
+                self.save()?;
                 return Ok(false);
             }
         }

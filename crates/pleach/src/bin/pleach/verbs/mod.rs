@@ -10,6 +10,7 @@ mod read;
 mod run;
 mod session;
 mod study;
+mod train;
 mod tree;
 mod write;
 
@@ -23,5 +24,6 @@ pub(crate) use read::{Best, Logs, Ls, Show};
 pub(crate) use run::Run;
 pub(crate) use session::Session;
 pub(crate) use study::Study;
+pub(crate) use train::{Eval, Profile, Train};
 pub(crate) use tree::Tree;
 pub(crate) use write::{Ask, Cancel, Enqueue, Retry, Tell};
