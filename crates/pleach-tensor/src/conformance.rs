@@ -327,11 +327,20 @@ pub(crate) fn check(name: &str) {
     assert!(samples[0].op.build(&[], Setting::default()).is_err(), "{name} needs inputs");
 }
 
+/// On as many threads as there are processors, since the suite is long.
 #[test]
 fn every_operation_conforms() {
-    for entry in OPS {
-        check(entry.name);
-    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while let Some(entry) = OPS.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    check(entry.name);
+                }
+            });
+        }
+    });
 }
 
 #[test]

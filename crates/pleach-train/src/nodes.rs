@@ -74,9 +74,14 @@ impl Tree {
         for sum in other.sums.drain(..) {
             self.push_sum(sum);
         }
-        // Memory goes back to whoever had it, so that nobody takes new memory in every step.
-        while self.free.len() > 1 && other.free.len() < 2 {
-            other.free.extend(self.free.pop());
+    }
+
+    /// Hands an unused vector to the one of `others` that has the fewest, and so on until it has none,
+    /// so that nobody takes new memory in every step.
+    pub(crate) fn hand_out<T>(&mut self, others: &mut [T], tree: impl Fn(&mut T) -> &mut Tree) {
+        while let Some(vector) = self.free.pop() {
+            let poorest = others.iter_mut().map(&tree).min_by_key(|other| other.free.len());
+            poorest.expect("there is a worker").free.push(vector);
         }
     }
 

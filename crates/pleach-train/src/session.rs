@@ -101,6 +101,11 @@ impl Session {
             ..LoaderOptions::default()
         };
         check_fit(&graph, &train)?;
+        let batch = recipe.train.batch;
+        if batch == 0 || batch > train.len() {
+            let reason = format!("a batch of {batch} is not between 1 and the {} examples", train.len());
+            return Err(Error::Options { reason });
+        }
         let per_epoch = (train.len() / recipe.train.batch.max(1)) as u64;
         let machine = options.workers.first().map_or_else(Machine::default, |worker| worker.machine);
         let evaluated = EVALUATED.min(test.len());

@@ -343,6 +343,7 @@ impl Trainer {
             }
             (f64::from(sum[layout.len - 2]), f64::from(sum[layout.len - 1]))
         });
+        self.tree.hand_out(&mut self.workers, |crew| &mut crew.tree);
         (loss, counted.then_some(right))
     }
 

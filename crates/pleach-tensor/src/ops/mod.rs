@@ -22,6 +22,7 @@ mod reshape;
 mod rows;
 mod scale;
 mod slice;
+mod subsample;
 mod transpose;
 mod unary;
 mod upsample;
@@ -58,6 +59,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<reshape::Reshape>(),
     Entry::of::<reshape::Flatten>(),
     Entry::of::<upsample::Upsample>(),
+    Entry::of::<subsample::Subsample>(),
     Entry::of::<max_pool::MaxPool>(),
     Entry::of::<max_pool::GlobalMaxPool>(),
     Entry::of::<average_pool::AveragePool>(),

@@ -418,7 +418,10 @@ impl From<pleach_train::Error> for Fault {
     fn from(error: pleach_train::Error) -> Self {
         use pleach_train::Error;
         let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-        let message = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let mut sentences: Vec<String> = chain.map(ToString::to_string).collect();
+        // What passes an error on says the same, and some say what caused them.
+        sentences.dedup_by(|next, said| said.contains(next.as_str()));
+        let message = sentences.join(": ");
         match error {
             Error::Diverged { .. } | Error::Write { .. } => Self::failed(message),
             Error::OtherTraining { .. } => {
