@@ -42,13 +42,18 @@ pub struct Pool {
 struct Shared {
     state: AtomicU64,
     job: UnsafeCell<Job>,
-    /// The next part that nobody has taken.
-    next: AtomicUsize,
+    /// For each thread the next part of its share that nobody has taken.
+    next: Vec<Next>,
     asleep: Mutex<usize>,
     wake: Condvar,
     sleepers: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
+
+/// A counter on a cache line of its own, and on its neighbour that is fetched with it.
+#[derive(Default)]
+#[repr(align(128))]
+struct Next(AtomicUsize);
 
 /// What all threads do at the moment.
 #[derive(Clone, Copy)]
@@ -74,7 +79,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             job: UnsafeCell::new(Job { work: &nothing, parts: 0, end: false }),
-            next: AtomicUsize::new(0),
+            next: (0..threads.get()).map(|_| Next::default()).collect(),
             asleep: Mutex::new(0),
             wake: Condvar::new(),
             sleepers: AtomicUsize::new(0),
@@ -85,7 +90,7 @@ impl Pool {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("pleach-{index}"))
-                    .spawn(move || shared.work())
+                    .spawn(move || shared.work(index))
                     .expect("the system gives a thread")
             })
             .collect();
@@ -108,7 +113,7 @@ impl Pool {
             return;
         }
         self.publish(Job { work: erase(work), parts, end: false });
-        self.shared.take_parts(work, parts);
+        self.shared.take_parts(0, work, parts);
         self.shared.close();
         let panic = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(panic) = panic {
@@ -121,7 +126,9 @@ impl Pool {
         let shared = &*self.shared;
         // SAFETY: the state is closed, so no worker reads the job.
         unsafe { *shared.job.get() = job };
-        shared.next.store(0, Ordering::Relaxed);
+        for (thread, next) in shared.next.iter().enumerate() {
+            next.0.store(shared.share(thread, job.parts), Ordering::Relaxed);
+        }
         let number = shared.state.load(Ordering::Relaxed) / NEXT;
         shared.state.store((number + 1) * NEXT + OPEN, Ordering::SeqCst);
         if shared.sleepers.load(Ordering::SeqCst) > 0 {
@@ -141,19 +148,32 @@ fn erase<'a>(work: &'a (dyn Fn(usize) + Sync + 'a)) -> *const (dyn Fn(usize) + S
 }
 
 impl Shared {
-    /// Takes one part after another until none is left; a panic is kept for the owner.
-    fn take_parts(&self, work: &(dyn Fn(usize) + Sync), parts: usize) {
+    /// Where the share of a thread begins. Threads begin with shares of their own, so that one finds
+    /// in its cache what it left there in the kernel before.
+    fn share(&self, thread: usize, parts: usize) -> usize {
+        thread * parts / self.next.len()
+    }
+
+    /// Takes one part after another, its own and then those of others, until none is left; a panic
+    /// is kept for the owner.
+    fn take_parts(&self, thread: usize, work: &(dyn Fn(usize) + Sync), parts: usize) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let part = self.next.fetch_add(1, Ordering::Relaxed);
-                if part >= parts {
-                    break;
+            let threads = self.next.len();
+            for of in (thread..threads).chain(0..thread) {
+                let end = self.share(of + 1, parts);
+                loop {
+                    let part = self.next[of].0.fetch_add(1, Ordering::Relaxed);
+                    if part >= end {
+                        break;
+                    }
+                    work(part);
                 }
-                work(part);
             }
         }));
         if let Err(panic) = outcome {
-            self.next.store(parts, Ordering::Relaxed);
+            for next in &self.next {
+                next.0.store(parts, Ordering::Relaxed);
+            }
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
     }
@@ -168,7 +188,7 @@ impl Shared {
     }
 
     /// The life of a worker.
-    fn work(&self) {
+    fn work(&self, thread: usize) {
         let mut seen = 0;
         loop {
             let state = self.wait(seen);
@@ -186,7 +206,7 @@ impl Shared {
             let job = unsafe { *self.job.get() };
             if !job.end {
                 // SAFETY: as above.
-                self.take_parts(unsafe { &*job.work }, job.parts);
+                self.take_parts(thread, unsafe { &*job.work }, job.parts);
             }
             self.state.fetch_sub(1, Ordering::Release);
             if job.end {

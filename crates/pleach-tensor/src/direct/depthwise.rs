@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "inner loops read and write by pointers")]
 
+use super::bias_grad::SumRows;
 use super::taps::{Taps, distances, forward_taps, input_taps};
-use super::weight_grad::SumRows;
 use crate::geometry::Geometry;
 use crate::kernel::Shared;
 use crate::simd::{Body, LANES, Simd};
@@ -291,7 +291,7 @@ impl Kernel for DepthwiseWeightGrad {
             }
         });
         let (columns, to) = (self.weights, writes[0].as_mut_ptr());
-        isa.run(SumRows { from: workspace.as_ptr(), rows: chunks, columns, to });
+        isa.run(SumRows { from: workspace.as_ptr(), stride: columns, rows: chunks, columns, to });
     }
 }
 

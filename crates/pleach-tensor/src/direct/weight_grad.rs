@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "inner loops read and write by pointers")]
 
+use super::fold::Fold;
 use crate::geometry::Geometry;
 use crate::kernel::Shared;
 use crate::simd::{Body, LANES, Simd};
@@ -43,7 +44,7 @@ enum Packing {
 
 /// Reads `(x, dy)` and writes `dw`.
 #[derive(Debug)]
-pub(crate) struct WeightGrad {
+pub(super) struct WeightGrad {
     g: Geometry,
     packing: Packing,
     lines: Vec<Lines>,
@@ -56,7 +57,7 @@ pub(crate) struct WeightGrad {
 }
 
 impl WeightGrad {
-    pub(crate) fn new(g: &Geometry) -> WeightGrad {
+    pub(super) fn new(g: &Geometry) -> WeightGrad {
         let pixels = (g.h * g.w).max(g.out_h() * g.out_w());
         let images = (GROUP / pixels).clamp(1, g.n);
         let mut kernel = WeightGrad {
@@ -250,7 +251,7 @@ impl Kernel for WeightGrad {
                 let column = panel * COLUMNS;
                 let row = (lines.group * panels + panel) * self.images;
                 let to = lines.line * g.k + lines.group * g.group_k() + column;
-                isa.run(Part {
+                isa.run(Fold {
                     x: input.at(lines.from),
                     dy: grad.at(row * self.out_pixels() * COLUMNS),
                     pixels: &self.lists[lines.list][..self.counts[lines.list][images]],
@@ -287,151 +288,6 @@ impl Body for Copy {
                         if v < self.len { s.load_up_to(from.add(v), self.len - v) } else { s.splat(0.0) };
                     s.store(self.to.add(row * self.width + v), vector);
                 }
-            }
-        }
-    }
-}
-
-struct Part<'a> {
-    x: *const f32,
-    dy: *const f32,
-    pixels: &'a [[u32; 2]],
-    dw: *mut f32,
-    stride: usize,
-    lines: usize,
-    columns: usize,
-    first: bool,
-}
-
-impl Body for Part<'_> {
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let mut line = 0;
-        while line < self.lines {
-            let left = self.lines - line;
-            // SAFETY: lists hold offsets in the packed images; parts write different weights.
-            unsafe {
-                macro_rules! fold {
-                    ($lines:literal) => {{
-                        if S::WIDE {
-                            self.fold::<S, $lines, 2>(s, line, 0);
-                        } else {
-                            self.fold::<S, $lines, 1>(s, line, 0);
-                            if self.columns > LANES {
-                                self.fold::<S, $lines, 1>(s, line, LANES);
-                            }
-                        }
-                        line += $lines;
-                    }};
-                }
-                match left {
-                    8.. if S::WIDE => fold!(8),
-                    4.. => fold!(4),
-                    3 => fold!(3),
-                    2 => fold!(2),
-                    _ => fold!(1),
-                }
-            }
-        }
-    }
-}
-
-impl Part<'_> {
-    /// Folds `L` lines of `V` vectors of columns over all pixels.
-    ///
-    /// # Safety
-    /// The pixels are in the packed images, and there are so many lines from `line` on.
-    #[inline(always)]
-    unsafe fn fold<S: Simd, const L: usize, const V: usize>(&self, s: S, line: usize, column: usize) {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let out = self.dw.add(line * self.stride + column);
-            let mut sums = [[s.splat(0.0); V]; L];
-            if !self.first {
-                for (l, sums) in sums.iter_mut().enumerate() {
-                    for (v, sum) in sums.iter_mut().enumerate() {
-                        let left = self.columns.saturating_sub(column + v * LANES);
-                        if left > 0 {
-                            *sum = s.load_up_to(out.add(l * self.stride + v * LANES), left);
-                        }
-                    }
-                }
-            }
-            let (x, dy) = (self.x.add(line), self.dy.add(column));
-            for &[from, to] in self.pixels {
-                let (x, dy) = (x.add(from as usize), dy.add(to as usize));
-                let mut columns = [s.splat(0.0); V];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = s.load(dy.add(v * LANES));
-                }
-                for l in 0..L {
-                    let x = s.splat(*x.add(l));
-                    for v in 0..V {
-                        sums[l][v] = s.fma(x, columns[v], sums[l][v]);
-                    }
-                }
-            }
-            for (l, sums) in sums.iter().enumerate() {
-                for (v, &sum) in sums.iter().enumerate() {
-                    let left = self.columns.saturating_sub(column + v * LANES);
-                    if left > 0 {
-                        s.store_up_to(out.add(l * self.stride + v * LANES), sum, left);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Rows that one chain of the bias sums.
-const CHAIN: usize = 1024;
-
-/// Reads `dy` of so many rows and columns, and writes the sum of every column: over chunks of 1,024
-/// rows, which are then added in their order.
-#[derive(Debug)]
-pub(crate) struct BiasGrad {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
-}
-
-impl Kernel for BiasGrad {
-    fn workspaces(&self) -> Vec<usize> {
-        vec![self.rows.div_ceil(CHAIN) * self.columns]
-    }
-
-    fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
-        let (dy, isa, columns) = (reads[0], cx.isa, self.columns);
-        let sums = Shared::new(workspace);
-        let chunks = self.rows.div_ceil(CHAIN);
-        cx.pool.run(chunks, &|chunk| {
-            let first = chunk * CHAIN;
-            let rows = CHAIN.min(self.rows - first);
-            let from = dy[first * columns..].as_ptr();
-            isa.run(SumRows { from, rows, columns, to: sums.at(chunk * columns) });
-        });
-        isa.run(SumRows { from: workspace.as_ptr(), rows: chunks, columns, to: writes[0].as_mut_ptr() });
-    }
-}
-
-pub(super) struct SumRows {
-    pub(super) from: *const f32,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) to: *mut f32,
-}
-
-impl Body for SumRows {
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        for column in (0..self.columns).step_by(LANES) {
-            let n = self.columns - column;
-            let mut sum = s.splat(0.0);
-            // SAFETY: there are so many rows and columns.
-            unsafe {
-                for row in 0..self.rows {
-                    sum = s.add(sum, s.load_up_to(self.from.add(row * self.columns + column), n));
-                }
-                s.store_up_to(self.to.add(column), sum, n);
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Described, Fill, Sample};
-use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, WeightGrad};
+use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, weight_grad};
 use crate::geometry::Geometry;
 use crate::winograd;
 use crate::{
@@ -114,7 +114,7 @@ fn kernels(g: &Geometry, bias: bool, numerics: Numerics) -> [Arc<dyn Kernel>; 3]
         ];
     }
     let forward = Gather::forward(g, bias);
-    [Arc::new(forward), Arc::new(Gather::input_grad(g, false)), Arc::new(WeightGrad::new(g))]
+    [Arc::new(forward), Arc::new(Gather::input_grad(g, false)), weight_grad(g)]
 }
 
 impl Op for Conv {
@@ -239,6 +239,8 @@ impl Described for Conv {
                 [1, 6, 9, 33],
                 Conv { groups: 33, dilation: [1, 2], padding: Padding::Even([0, 2]), ..plain(33, [2, 3]) },
             ),
+            sample([3, 9, 10, 7], plain(48, [1, 1])),
+            sample([2, 7, 9, 19], Conv { stride: [2, 2], ..plain(16, [1, 1]) }),
             sample([1, 8, 5, 16], Conv { groups: 16, stride: [3, 2], ..plain(16, [1, 1]) }),
             sample([3, 20, 20, 16], plain(32, [3, 3])),
         ]

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::conv::{Padding, ones, yes};
 use super::{Described, Fill, Sample};
-use crate::direct::{BiasGrad, Gather, WeightGrad};
+use crate::direct::{BiasGrad, Gather, weight_grad};
 use crate::geometry::Geometry;
-use crate::{Action, Array, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
+use crate::{Action, Array, Call, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
 
 /// The convolution that leads from the output to the input, backwards: every pixel of the input
 /// adds a filter of its size to the output, `stride` pixels from its neighbour's.
@@ -102,7 +102,11 @@ impl Op for ConvTranspose {
                 [Slot::OutputGrad, Slot::Parameter(0)],
                 [Slot::InputGrad(0)],
             ),
-            Action::run(WeightGrad::new(&g), [Slot::OutputGrad, Slot::Input(0)], [Slot::ParameterGrad(0)]),
+            Action::Run(Call {
+                kernel: weight_grad(&g),
+                reads: vec![Slot::OutputGrad, Slot::Input(0)],
+                writes: vec![Slot::ParameterGrad(0)],
+            }),
         ];
         if self.bias {
             parameters.push(super::bias(g.c));

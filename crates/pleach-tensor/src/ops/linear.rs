@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Described, Fill, Sample};
-use crate::direct::{BiasGrad, Gather, WeightGrad};
+use crate::direct::{BiasGrad, Gather, weight_grad};
 use crate::geometry::Geometry;
-use crate::{Action, Array, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
+use crate::{Action, Array, Call, Error, Init, Layer, Op, Parameter, Role, Setting, Shape, Slot};
 
 /// `y = x · w + b` along the last axis; all others are rows.
 ///
@@ -77,7 +77,11 @@ impl Op for Linear {
                 [Slot::OutputGrad, Slot::Parameter(0)],
                 [Slot::InputGrad(0)],
             ),
-            Action::run(WeightGrad::new(&g), [Slot::Input(0), Slot::OutputGrad], [Slot::ParameterGrad(0)]),
+            Action::Run(Call {
+                kernel: weight_grad(&g),
+                reads: vec![Slot::Input(0), Slot::OutputGrad],
+                writes: vec![Slot::ParameterGrad(0)],
+            }),
         ];
         if self.bias {
             parameters.push(super::bias(self.features));
