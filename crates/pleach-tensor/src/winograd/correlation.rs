@@ -390,16 +390,17 @@ impl Call<'_> {
             let outputs = LANES.min(k - output);
             // SAFETY: the filters are as large as the kernel saw; `turned` has a vector a channel.
             unsafe {
+                if self.plan.turned {
+                    for (tap, channels) in turned.iter_mut().enumerate() {
+                        *channels = [s.splat(0.0); LANES];
+                        for (i, row) in channels.iter_mut().enumerate().take(outputs) {
+                            *row = s.load_up_to(w.add(((8 - tap) * k + output + i) * c + channel), rows);
+                        }
+                        *channels = s.transpose(*channels);
+                    }
+                }
                 for tap in 0..9 {
                     places[tap / 3][tap % 3] = if self.plan.turned {
-                        for i in 0..LANES {
-                            turned[tap][i] = if i < outputs {
-                                s.load_up_to(w.add(((8 - tap) * k + output + i) * c + channel), rows)
-                            } else {
-                                s.splat(0.0)
-                            };
-                        }
-                        turned[tap] = s.transpose(turned[tap]);
                         turned[tap].as_ptr().cast()
                     } else {
                         w.add((tap * c + channel) * k + output)
@@ -488,10 +489,10 @@ impl Call<'_> {
             unsafe {
                 target.to = target.to.add(output);
                 let from = self.sums(slot).add(row * width + left);
-                let shift = match self.bias {
-                    Some(bias) => Some(s.load_up_to(bias.as_ptr().add(output), n)),
-                    None => None,
-                };
+                let mut shift = None;
+                if let Some(bias) = self.bias {
+                    shift = Some(s.load_up_to(bias.as_ptr().add(output), n));
+                }
                 from_planes::<S, M::Output>(s, from, plan.sum_plane(), target, n, shift);
             }
         }

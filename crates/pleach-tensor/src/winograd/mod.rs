@@ -58,8 +58,8 @@ impl Tile {
 const CHANNELS: usize = 16;
 
 /// The tile of a convolution: of those that `numerics` allows, the one with the fewest products for
-/// the size of the output, the smaller one of two. None where a direct sum has no more, or hardly
-/// more.
+/// the size of the output, the smaller one of two. None where a direct sum has no more, or channels
+/// are few.
 ///
 /// Neither the batch nor anything but the shape of an image and its filters has a say, so that an
 /// image gives the same bits in every batch.
