@@ -14,6 +14,8 @@ use crate::{Context, Kernel};
 const KEPT_FILTERS: usize = 1_200_000;
 /// Chunks of tiles whose frequencies lie in memory together, in the fast workspace.
 const GROUP: usize = 4;
+/// Pieces that the multiplications of a group are cut into for the threads, at least.
+const RUNS: usize = 16;
 
 /// What is transformed once and kept, while the other is transformed where it is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Correlation {
         let (x, y) = (grid(x, padding), grid(y, [0, 0]));
         let tiles = n * y.tiles[0] * y.tiles[1];
         let (c, k) = (whole(x.channels), whole(y.channels));
-        // The sizes are those that were fastest in measurements, see `benches/winograd.rs`.
+        // The sizes are those that were fastest in `benches/conv.rs`.
         let small = match tile {
             Tile::F2 => 48,
             Tile::F4 => 24,
@@ -197,8 +199,10 @@ impl Kernel for Correlation {
                 units = chunks * self.output_blocks();
             }
             let next = AtomicUsize::new(0);
+            // Neighbours share pixels, so a thread takes some of them at once.
+            let run = (units / RUNS).max(1);
             cx.pool.run(room.slots, &|slot| {
-                isa.run(Multiply { call, first, slot, next: &next, units });
+                isa.run(Multiply { call, first, slot, next: &next, units, run });
             });
         }
     }
@@ -264,28 +268,32 @@ impl Body for KeepImages<'_> {
     }
 }
 
-/// Takes one unit after another until `units` are done: a chunk, or a chunk and a block of outputs.
+/// Takes `run` units after another until `units` are done: a chunk, or a chunk and a block of outputs.
 struct Multiply<'a> {
     call: Call<'a>,
     first: usize,
     slot: usize,
     next: &'a AtomicUsize,
     units: usize,
+    run: usize,
 }
 
 impl Body for Multiply<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        let run = self.run;
         loop {
-            let unit = self.next.fetch_add(1, Ordering::Relaxed);
-            if unit >= self.units {
+            let first = self.next.fetch_add(run, Ordering::Relaxed);
+            if first >= self.units {
                 break;
             }
-            // SAFETY: nobody else has the slot, or writes the outputs of the unit.
-            unsafe {
-                match self.call.plan.tile {
-                    Tile::F2 => self.unit::<S, F<2>, 4>(s, unit),
-                    Tile::F4 => self.unit::<S, F<4>, 6>(s, unit),
+            for unit in first..self.units.min(first + run) {
+                // SAFETY: nobody else has the slot, or writes the outputs of the unit.
+                unsafe {
+                    match self.call.plan.tile {
+                        Tile::F2 => self.unit::<S, F<2>, 4>(s, unit),
+                        Tile::F4 => self.unit::<S, F<4>, 6>(s, unit),
+                    }
                 }
             }
         }
@@ -382,16 +390,17 @@ impl Call<'_> {
             let outputs = LANES.min(k - output);
             // SAFETY: the filters are as large as the kernel saw; `turned` has a vector a channel.
             unsafe {
+                if self.plan.turned {
+                    for (tap, channels) in turned.iter_mut().enumerate() {
+                        *channels = [s.splat(0.0); LANES];
+                        for (i, row) in channels.iter_mut().enumerate().take(outputs) {
+                            *row = s.load_up_to(w.add(((8 - tap) * k + output + i) * c + channel), rows);
+                        }
+                        *channels = s.transpose(*channels);
+                    }
+                }
                 for tap in 0..9 {
                     places[tap / 3][tap % 3] = if self.plan.turned {
-                        for i in 0..LANES {
-                            turned[tap][i] = if i < outputs {
-                                s.load_up_to(w.add(((8 - tap) * k + output + i) * c + channel), rows)
-                            } else {
-                                s.splat(0.0)
-                            };
-                        }
-                        turned[tap] = s.transpose(turned[tap]);
                         turned[tap].as_ptr().cast()
                     } else {
                         w.add((tap * c + channel) * k + output)
@@ -480,10 +489,10 @@ impl Call<'_> {
             unsafe {
                 target.to = target.to.add(output);
                 let from = self.sums(slot).add(row * width + left);
-                let shift = match self.bias {
-                    Some(bias) => Some(s.load_up_to(bias.as_ptr().add(output), n)),
-                    None => None,
-                };
+                let mut shift = None;
+                if let Some(bias) = self.bias {
+                    shift = Some(s.load_up_to(bias.as_ptr().add(output), n));
+                }
                 from_planes::<S, M::Output>(s, from, plan.sum_plane(), target, n, shift);
             }
         }

@@ -57,19 +57,33 @@ impl Tile {
 /// Channels below which transforms cost more than the products that they save.
 const CHANNELS: usize = 16;
 
-/// The tile of a convolution, fixed by its filter, its channels and `numerics` alone; none where it is
-/// direct.
+/// The tile of a convolution: of those that `numerics` allows, the one with the fewest products for
+/// the size of the output, the smaller one of two. None where a direct sum has no more, or channels
+/// are few.
+///
+/// Neither the batch nor anything but the shape of an image and its filters has a say, so that an
+/// image gives the same bits in every batch.
 pub(crate) fn tile(g: &Geometry, numerics: Numerics) -> Option<Tile> {
+    let tiles: &[Tile] = match numerics {
+        Numerics::Direct => &[],
+        Numerics::Winograd2 => &[Tile::F2],
+        Numerics::Winograd4 => &[Tile::F2, Tile::F4],
+    };
     let fits = [g.r, g.s] == [3, 3]
         && g.stride == [1, 1]
         && g.dilation == [1, 1]
         && g.groups == 1
         && g.c.min(g.k) >= CHANNELS;
-    match numerics {
-        Numerics::Winograd2 if fits => Some(Tile::F2),
-        Numerics::Winograd4 if fits => Some(Tile::F4),
-        _ => None,
+    if !fits {
+        return None;
     }
+    let (height, width) = (g.out_h(), g.out_w());
+    let products = |tile: Tile| {
+        let side = tile.side();
+        height.div_ceil(side) * width.div_ceil(side) * tile.frequencies()
+    };
+    let best = tiles.iter().copied().min_by_key(|&tile| products(tile))?;
+    (products(best) < 9 * height * width).then_some(best)
 }
 
 /// `y = x ∗ w (+ bias)`: reads `x`, `w` and, if it is given a third, the bias `[k]`; writes `y`.

@@ -79,27 +79,27 @@ impl Product {
         // SAFETY: as the caller of `run` promises.
         unsafe {
             if self.resume {
-                for i in 0..ROWS {
-                    for v in 0..NV {
-                        sums[i][v] = s.load(self.c.add(i * self.c_row + v * LANES));
+                for (i, row) in sums.iter_mut().enumerate() {
+                    for (v, sum) in row.iter_mut().enumerate() {
+                        *sum = s.load(self.c.add(i * self.c_row + v * LANES));
                     }
                 }
             }
             for p in 0..self.depth {
                 let mut b = [s.splat(0.0); NV];
-                for v in 0..NV {
-                    b[v] = s.load(self.b.add(p * self.b_row + v * LANES));
+                for (v, b) in b.iter_mut().enumerate() {
+                    *b = s.load(self.b.add(p * self.b_row + v * LANES));
                 }
-                for i in 0..ROWS {
+                for (i, row) in sums.iter_mut().enumerate() {
                     let a = s.splat(*self.a.add(i * self.a_row + p * self.a_step));
-                    for v in 0..NV {
-                        sums[i][v] = s.fma(a, b[v], sums[i][v]);
+                    for (sum, &b) in row.iter_mut().zip(&b) {
+                        *sum = s.fma(a, b, *sum);
                     }
                 }
             }
-            for i in 0..ROWS {
-                for v in 0..NV {
-                    s.store(self.c.add(i * self.c_row + v * LANES), sums[i][v]);
+            for (i, row) in sums.iter().enumerate() {
+                for (v, &sum) in row.iter().enumerate() {
+                    s.store(self.c.add(i * self.c_row + v * LANES), sum);
                 }
             }
         }

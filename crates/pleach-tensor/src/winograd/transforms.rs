@@ -250,6 +250,7 @@ pub(super) unsafe fn to_planes<S: Simd, L: Linear>(
 }
 
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "rows and columns of matrices")]
 unsafe fn to_planes_of<S: Simd, L: Linear>(
     s: S,
     places: &Places,
@@ -295,6 +296,7 @@ pub(super) struct Target {
 /// # Safety
 /// `from` and `target` are valid for that.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "rows and columns of matrices")]
 pub(super) unsafe fn from_planes<S: Simd, L: Linear>(
     s: S,
     from: *const f32,
