@@ -62,7 +62,7 @@ struct Plan {
 /// Deviations: losses are warped; success and failure are counted by trials, not by batches; draws are
 /// [`Path`]s, read at candidates drawn uniformly in the box, and followed downhill from the best of them,
 /// since candidates alone lie too far apart to converge; the model has the 400 points that are nearest to
-/// the best; length scales have a prior; options are changed at random
+/// the best; length scales have a prior, and are fitted less and less often; options are changed at random
 /// with probability `L`, and coordinates of cells can always move to the next cell.
 struct Turbo {
     plan: Plan,
