@@ -2,7 +2,7 @@
 
 use super::{Input, Posterior};
 use crate::Rng;
-use crate::linalg::dot;
+use crate::linalg::{axpy, dot};
 
 /// Waves of a draw from the prior: its covariance is met with an error near `1 / √512`.
 const WAVES: usize = 256;
@@ -72,19 +72,36 @@ impl<'a> Path<'a> {
         self.posterior.mean() + self.prior(x) + dot(&row.k, &self.corrections)
     }
 
+    /// The value at a point, and its derivatives by the numbers.
+    pub(crate) fn slope(&self, x: &Input) -> (f64, Vec<f64>) {
+        let model = self.posterior.model();
+        let row = model.tuned().row(model.inputs(), x);
+        let mut value = self.posterior.mean() + dot(&row.k, &self.corrections);
+        let mut slope = model.tuned().numbers_gradient(model.inputs(), x, &row, &self.corrections);
+        for (frequencies, amplitude, angle) in self.waves(x) {
+            let (sin, cos) = angle.sin_cos();
+            value += amplitude * cos;
+            axpy(-amplitude * sin, frequencies, &mut slope);
+        }
+        (value, slope)
+    }
+
     /// The draw from the prior, less its mean.
     fn prior(&self, x: &Input) -> f64 {
+        self.waves(x).map(|(_, amplitude, angle)| amplitude * angle.cos()).sum()
+    }
+
+    /// The frequencies of each wave, and its amplitude and angle at a point.
+    fn waves<'b>(&'b self, x: &'b Input) -> impl Iterator<Item = (&'b [f64], f64, f64)> {
         let d = x.numbers.len();
-        let mut sum = 0.0;
-        for (wave, (phase, amplitude)) in self.phases.iter().zip(&self.amplitudes).enumerate() {
+        self.phases.iter().enumerate().map(move |(wave, phase)| {
             let frequencies = &self.frequencies[wave * d..(wave + 1) * d];
             let is_turned = self.signs[wave]
                 .iter()
                 .fold(false, |turned, &(index, seed)| turned ^ (sign(seed, x.options[index]) == 1));
-            let height = amplitude * (dot(frequencies, &x.numbers) + phase).cos();
-            sum += if is_turned { -height } else { height };
-        }
-        sum
+            let amplitude = if is_turned { -self.amplitudes[wave] } else { self.amplitudes[wave] };
+            (frequencies, amplitude, dot(frequencies, &x.numbers) + phase)
+        })
     }
 }
 
@@ -105,8 +122,8 @@ mod tests {
     use crate::layout::Layout;
     use crate::{Goal, Metric, Parameter, Problem, Seed, Space};
 
-    #[test]
-    fn paths_have_the_moments_of_the_posterior() {
+    /// A posterior of two numbers and an option, given eight points, with more points beside.
+    fn example() -> (Posterior, Vec<Input>) {
         let parameters = vec![
             Parameter::float("x", 0.0, 1.0),
             Parameter::float("y", 0.0, 1.0),
@@ -125,7 +142,32 @@ mod tests {
         (0..8).for_each(|_| model.push(&input(), 0.0));
         let points: Vec<Input> = (0..6).map(|_| input()).collect();
         let targets: Vec<f64> = (0..8).map(|i| f64::from(i % 3) - 1.0).collect();
-        let posterior = model.condition(&targets, &[]);
+        (model.condition(&targets, &[]), points)
+    }
+
+    #[test]
+    fn slopes_of_paths_are_those_of_differences() {
+        let (posterior, points) = example();
+        let path = Path::draw(&posterior, &mut Seed::new(8).rng(0)).unwrap();
+        for x in &points {
+            let (value, slope) = path.slope(x);
+            assert!((value - path.value(x)).abs() < 1e-12);
+            for (j, got) in slope.iter().enumerate() {
+                let moved = |step: f64| {
+                    let mut x = x.clone();
+                    x.numbers[j] += step;
+                    path.value(&x)
+                };
+                let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                // Central differences of a value near 1 round at 1e-11, and a Matérn-5/2 bends little in 1e-5.
+                assert!((got - want).abs() < 1e-6 * (1.0 + want.abs()), "{got} against {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_have_the_moments_of_the_posterior() {
+        let (posterior, points) = example();
         let n = 3000;
         let mut rng = Seed::new(7).rng(0);
         let values: Vec<Vec<f64>> = (0..n)

@@ -12,7 +12,7 @@ use super::design::latin_hypercube;
 use super::options::Given;
 use super::{Entry, Optimizer, Options, Proposal};
 use crate::gp::targets::{Losses, losses, standardised};
-use crate::gp::{Input, Kernel, Path, Posterior};
+use crate::gp::{Input, Kernel, Path, Posterior, minimise};
 use crate::layout::{Block, Layout};
 use crate::{Error, History, Merit, Origin, Point, Region, Rng};
 use trust::Trust;
@@ -60,9 +60,10 @@ struct Plan {
 /// Eriksson, Pearce, Gardner, Turner, Poloczek, *Scalable Global Optimization via Local Bayesian
 /// Optimization*, `NeurIPS` 2019, arXiv:1910.01739, §3.
 /// Deviations: losses are warped; success and failure are counted by trials, not by batches; draws are
-/// [`Path`]s, read at candidates drawn uniformly in the box; the model has the 400 points that are nearest
-/// to the best; length scales have a prior; options are changed at random with probability `L`, and
-/// coordinates of cells can always move to the next cell.
+/// [`Path`]s, read at candidates drawn uniformly in the box, and followed downhill from the best of them,
+/// since candidates alone lie too far apart to converge; the model has the 400 points that are nearest to
+/// the best; length scales have a prior, and are fitted less and less often; options are changed at random
+/// with probability `L`, and coordinates of cells can always move to the next cell.
 struct Turbo {
     plan: Plan,
     warm_up: u64,
@@ -79,6 +80,8 @@ const FEW_CANDIDATES: usize = 300;
 const JOINT_CANDIDATES: usize = 100;
 /// Work that is spent on the candidates of one trial: multiplications.
 const WORK: usize = 40_000_000;
+/// Evaluations of a draw on its way downhill from the best candidate.
+const STEPS: usize = 30;
 /// Coordinates that differ between a candidate and the centre, on average.
 const MOVED: f64 = 20.0;
 
@@ -159,12 +162,20 @@ impl Turbo {
                 Some(_) => affordable.max(FEW_CANDIDATES).min(most),
                 None => JOINT_CANDIDATES,
             };
-            let candidates = self.candidates(history, index, local, count.div_ceil(n), rng);
+            let centre = history.space().encode(&local.centre);
+            let sides = self.sides(history, local, self.trusts[index].length, &centre);
+            let mut candidates = self.candidates(index, &centre, &sides, count.div_ceil(n), rng);
             let inputs: Vec<Input> = candidates.iter().map(|u| self.input(history, u)).collect();
-            let values = match &path {
+            let mut values: Vec<f64> = match &path {
                 Some(path) => inputs.iter().map(|input| path.value(input)).collect(),
                 None => local.posterior.sample(&inputs, rng),
             };
+            if let Some(path) = &path {
+                let best = (0..values.len()).min_by(|&a, &b| values[a].total_cmp(&values[b]))?;
+                let (lowest, value) = self.descend(path, &sides, &candidates[best], &inputs[best]);
+                candidates.push(lowest);
+                values.push(value);
+            }
             let losses = values.into_iter().map(|value| local.offset + local.scale * value);
             ranked.extend(losses.zip(candidates).map(|(loss, candidate)| (loss, index, candidate)));
         }
@@ -185,19 +196,16 @@ impl Turbo {
     /// Changes of the centre within the box.
     fn candidates(
         &self,
-        history: &History,
         index: usize,
-        local: &Local,
+        centre: &[f64],
+        sides: &[(f64, f64)],
         n: usize,
         rng: &mut Rng,
     ) -> Vec<Vec<f64>> {
         let length = self.trusts[index].length;
-        let space = history.space();
-        let centre = space.encode(&local.centre);
-        let half = self.half_widths(history, local, length, &centre);
         let share = (MOVED / centre.len() as f64).min(1.0);
         let draw = |rng: &mut Rng| {
-            let mut candidate = centre.clone();
+            let mut candidate = centre.to_vec();
             let one = rng.index(centre.len().max(1));
             for block in self.layout.blocks() {
                 let (at, len) = block.place();
@@ -211,8 +219,7 @@ impl Turbo {
                         }
                         Block::Option { .. } => {}
                         Block::Number { .. } | Block::Permutation { .. } => {
-                            let low = (centre[at] - half[at]).max(0.0);
-                            let high = (centre[at] + half[at]).min(1.0);
+                            let (low, high) = sides[at];
                             candidate[at] = low + (high - low) * rng.unit();
                         }
                     }
@@ -223,8 +230,24 @@ impl Turbo {
         (0..n).map(|_| draw(rng)).collect()
     }
 
-    /// Half the sides of the box: in proportion to the length scales, whose geometric mean counts as 1.
-    fn half_widths(&self, history: &History, local: &Local, length: f64, centre: &[f64]) -> Vec<f64> {
+    /// Where a draw leads downhill from a candidate, by its numbers and within the box, and its value there.
+    fn descend(&self, path: &Path, sides: &[(f64, f64)], start: &[f64], input: &Input) -> (Vec<f64>, f64) {
+        let (low, high): (Vec<f64>, Vec<f64>) = self.kernel.number_coordinates().map(|at| sides[at]).unzip();
+        let mut moved = input.clone();
+        let value = |numbers: &[f64], gradient: &mut [f64]| {
+            moved.numbers.copy_from_slice(numbers);
+            let (value, slope) = path.slope(&moved);
+            gradient.copy_from_slice(&slope);
+            value
+        };
+        let (numbers, value) = minimise(&input.numbers, &low, &high, STEPS, value);
+        let mut lowest = start.to_vec();
+        self.kernel.number_coordinates().zip(numbers).for_each(|(at, number)| lowest[at] = number);
+        (lowest, value)
+    }
+
+    /// The box: in proportion to the length scales, whose geometric mean counts as 1.
+    fn sides(&self, history: &History, local: &Local, length: f64, centre: &[f64]) -> Vec<(f64, f64)> {
         let space = history.space();
         let rates: Vec<f64> = local.posterior.model().tuned().sensitivities().collect();
         let mean_ln = rates.iter().map(|rate| rate.ln()).sum::<f64>() / rates.len().max(1) as f64;
@@ -245,7 +268,8 @@ impl Turbo {
             };
             half[at..at + len].iter_mut().for_each(|half| *half = half.max(least));
         }
-        half
+        let side = |(centre, half): (&f64, f64)| ((centre - half).max(0.0), (centre + half).min(1.0));
+        centre.iter().zip(half).map(side).collect()
     }
 
     fn input(&self, history: &History, unit_point: &[f64]) -> Input {

@@ -22,6 +22,9 @@ const MODELLED: usize = 400;
 const MOST_MODELLED: usize = 500;
 /// Points at the first fit.
 const FIRST_FIT: usize = 5;
+/// A fit of `n` points is followed by the next `n² / 2000` points later, since the first points tell most and
+/// their fits are cheap; from 200 points on, a tenth of `n` later.
+const PATIENCE: usize = 2000;
 /// Evaluations of the density of hyper-parameters by the first fit of a run, and by each after it.
 const EVALUATIONS: [usize; 2] = [50, 20];
 /// The warp before the first fit.
@@ -146,7 +149,8 @@ impl Trust {
 
     fn model_point(&mut self, history: &History, first: u64) {
         let n = self.points.len();
-        let is_due = n >= FIRST_FIT && n >= self.fitted_at + (self.fitted_at / 10).max(1);
+        let pause = (self.fitted_at / 10).min(self.fitted_at * self.fitted_at / PATIENCE);
+        let is_due = n >= FIRST_FIT && n >= self.fitted_at + pause.max(1);
         if is_due || self.modelled.len() >= MOST_MODELLED {
             self.select(history);
         } else {
