@@ -63,6 +63,7 @@ pub(crate) fn next_rows<S: Simd>(left: usize) -> usize {
 /// # Safety
 /// `rows` and `outs` hold `count` pointers, a number that [`next_rows`] gives; every run is readable
 /// from every row and in the panel; `columns` floats are writable at every output.
+#[expect(clippy::too_many_arguments, reason = "they are what a product is")]
 #[inline(always)]
 pub(crate) unsafe fn product<S: Simd>(
     s: S,
