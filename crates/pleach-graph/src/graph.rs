@@ -136,11 +136,12 @@ impl Graph {
         &self.outputs
     }
 
-    /// Infers the shapes of all nodes and chooses their kernels for a batch. An input has no layer.
+    /// Infers the shapes of all nodes and chooses their kernels for a batch, to be trained or for
+    /// `inference` only. An input has no layer.
     ///
     /// # Errors
     /// [`Error::Layer`] for the first layer that its inputs do not suit.
-    pub fn layers(&self, batch: usize, numerics: Numerics) -> Result<Built, Error> {
+    pub fn layers(&self, batch: usize, numerics: Numerics, inference: bool) -> Result<Built, Error> {
         let mut shapes: Vec<Shape> = Vec::with_capacity(self.nodes.len());
         let mut layers = Vec::with_capacity(self.nodes.len());
         for (place, node) in self.nodes.iter().enumerate() {
@@ -156,7 +157,7 @@ impl Graph {
                 NodeKind::Layer(op) => {
                     let inputs: Vec<Shape> =
                         node.inputs.iter().map(|input| shapes[input.0].clone()).collect();
-                    let setting = Setting { numerics, place: place as u64 };
+                    let setting = Setting { numerics, place: place as u64, inference };
                     let layer = op.build(&inputs, setting).map_err(wrong)?;
                     (layer.output.clone(), Some(layer))
                 }
@@ -172,7 +173,7 @@ impl Graph {
     /// # Errors
     /// As [`layers`](Graph::layers).
     pub fn parameter_count(&self) -> Result<usize, Error> {
-        let built = self.layers(2, Numerics::Direct)?;
+        let built = self.layers(1, Numerics::Direct, true)?;
         let parameters = built.layers.iter().flatten().flat_map(|layer| &layer.parameters);
         Ok(parameters
             .filter(|parameter| parameter.role != pleach_tensor::Role::Average)
@@ -185,8 +186,8 @@ impl Graph {
     /// # Errors
     /// As [`layers`](Graph::layers).
     pub fn macs(&self) -> Result<u64, Error> {
-        let built = self.layers(2, Numerics::Direct)?;
-        Ok(built.layers.iter().flatten().map(|layer| layer.macs).sum::<u64>() / 2)
+        let built = self.layers(1, Numerics::Direct, true)?;
+        Ok(built.layers.iter().flatten().map(|layer| layer.macs).sum())
     }
 }
 

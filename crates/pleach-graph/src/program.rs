@@ -160,7 +160,7 @@ impl Program {
         numerics: Numerics,
         frozen: &dyn Fn(&str) -> bool,
     ) -> Result<Program, Error> {
-        let built = graph.layers(batch, numerics)?;
+        let built = graph.layers(batch, numerics, false)?;
         let loss = graph.loss().ok_or_else(|| Error::Graph {
             reason: "a graph without a loss cannot be trained; name the layer to be made small".into(),
         })?;
@@ -181,7 +181,7 @@ impl Program {
         numerics: Numerics,
         with_loss: bool,
     ) -> Result<Program, Error> {
-        let built = graph.layers(batch, numerics)?;
+        let built = graph.layers(batch, numerics, true)?;
         let mut needed = vec![false; graph.nodes().len()];
         let loss = if with_loss { graph.loss() } else { None };
         for node in graph.outputs().iter().map(|(_, node)| *node).chain(loss) {

@@ -182,3 +182,54 @@ fn pack(blocks: &[Block]) -> Result<(Vec<usize>, usize), Error> {
     }
     Ok((starts, len))
 }
+
+#[cfg(test)]
+mod tests {
+    use pleach_graph::{Program, model};
+    use pleach_tensor::{Numerics, update};
+    use serde_json::json;
+
+    use super::*;
+
+    fn program(name: &str, parameters: serde_json::Value) -> Program {
+        let graph = model(name, parameters).unwrap();
+        let mut program = Program::training(&graph, 4, Numerics::Winograd4, &|_| false).unwrap();
+        program.add_update(&*update("sgd", json!({"momentum": 0.9})).unwrap(), true, None);
+        program
+    }
+
+    #[test]
+    fn what_is_needed_at_one_time_never_overlaps() {
+        for program in [
+            program("resnet-cifar", json!({"depth": 14})),
+            program("densenet", json!({"input": [32, 32, 3], "growth": 4, "blocks": [2, 2]})),
+            program("mobilenet-v3", json!({"input": [32, 32, 3], "classes": 10})),
+        ] {
+            let (blocks, _) = blocks(&program);
+            let (starts, len) = pack(&blocks).unwrap();
+            for (a, one) in blocks.iter().enumerate() {
+                assert!(starts[a] + one.len <= len);
+                for (b, other) in blocks[..a].iter().enumerate() {
+                    let together = one.first <= other.last && other.first <= one.last;
+                    let overlap = starts[a] < starts[b] + other.len && starts[b] < starts[a] + one.len;
+                    assert!(!(together && overlap), "{:?} and {:?}", one, other);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_shared_over_time() {
+        let program = program("resnet-cifar", json!({"depth": 20}));
+        let plan = keep_all(&program).unwrap();
+        let all: usize = program.values.iter().map(|value| value.len).sum();
+        assert!(plan.len < all * 3 / 4, "{} of {all}", plan.len);
+        assert_eq!(plan.steps.len(), program.instructions.len());
+    }
+
+    #[test]
+    fn a_thousand_layers_are_planned() {
+        let program = program("resnet-cifar", json!({"depth": 1202, "width": 2, "input": [8, 8, 3]}));
+        assert!(keep_all(&program).unwrap().len > 0);
+    }
+}

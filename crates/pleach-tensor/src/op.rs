@@ -36,6 +36,8 @@ pub struct Setting {
     pub numerics: Numerics,
     /// A number that differs between the operations of a network: their random numbers do.
     pub place: u64,
+    /// Whether the layer only answers: its forward pass of training is never run.
+    pub inference: bool,
 }
 
 /// The arithmetic that convolutions may use.

@@ -138,17 +138,6 @@ impl Data {
             Err(error) => Err(error.into()),
         }
     }
-
-    /// The examples to judge by alone: the test part, or all there are.
-    ///
-    /// # Errors
-    /// [`Error::Data`], [`Error::Options`].
-    pub fn open_test(&self, path: &Path) -> Result<Dataset, Error> {
-        match data::open(path, &self.options(Part::Test)?) {
-            Err(data::Error::NoPart { .. }) => Ok(data::open(path, &self.options(Part::Train)?)?),
-            other => Ok(other?),
-        }
-    }
 }
 
 impl Recipe {

@@ -217,8 +217,8 @@ impl Session {
     }
 }
 
-/// Evaluates the network of a checkpoint on the test part of some data, or on all of it where there
-/// is none.
+/// Evaluates the network of a checkpoint on the test part of some data; where there is none, on what
+/// its training would hold out.
 ///
 /// # Errors
 /// [`Error::Read`] if it is not a checkpoint of a session; [`Error::Data`].
@@ -226,7 +226,7 @@ pub fn evaluate_file(checkpoint: &Path, data: &Path, machine: Machine) -> Result
     let (graph, numerics, note) = crate::checkpoint::saved(checkpoint)?;
     let note: Note = serde_json::from_value(note)
         .map_err(|error| Error::Read { path: checkpoint.into(), reason: error.to_string() })?;
-    let test = note.recipe.data.open_test(data)?;
+    let (_, test) = note.recipe.data.open(data, note.recipe.train.seed)?;
     check_fit(&graph, &test)?;
     let mut evaluator = Evaluator::new(&graph, EVALUATED.min(test.len()), numerics, machine)?;
     evaluator.load_file(checkpoint)?;

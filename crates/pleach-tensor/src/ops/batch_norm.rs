@@ -17,7 +17,7 @@ use crate::{
 /// is no less than 0, and the backward pass finds out from `x` where it was.
 ///
 /// # Errors
-/// [`Error::Shape`] if a channel has fewer than two values, since their variance is then 0.
+/// [`Error::Shape`] if a channel has fewer than two values to learn from, since their variance is then 0.
 ///
 /// # Source
 /// Ioffe, Szegedy, *Batch Normalization*, ICML 2015, arXiv:1502.03167, Algorithm 1.
@@ -46,11 +46,11 @@ impl Op for BatchNorm {
         serde_json::to_value(self).expect("plain data")
     }
 
-    fn build(&self, inputs: &[Shape], _: Setting) -> Result<Layer, Error> {
+    fn build(&self, inputs: &[Shape], setting: Setting) -> Result<Layer, Error> {
         let [input] = super::inputs(Self::NAME, inputs)?;
         let channels = input.features();
         let rows = input.len() / channels.max(1);
-        if input.rank() < 2 || rows < 2 {
+        if input.rank() < 2 || input.is_empty() || (rows < 2 && !setting.inference) {
             let reason = "it takes [batch, …, channels] with two values a channel and more";
             return Err(super::misfit(Self::NAME, inputs, reason));
         }
@@ -319,6 +319,8 @@ mod tests {
     fn one_value_a_channel_is_refused() {
         let error = BatchNorm::default().build(&[[1, 1, 1, 8].into()], Setting::default()).unwrap_err();
         assert!(error.to_string().contains("two values a channel"), "{error}");
+        let setting = Setting { inference: true, ..Setting::default() };
+        assert!(BatchNorm::default().build(&[[1, 1, 1, 8].into()], setting).is_ok());
         assert!(BatchNorm::default().build(&[[8].into()], Setting::default()).is_err());
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Train {
 pub(crate) struct Eval {
     /// A checkpoint of `pleach train`
     checkpoint: PathBuf,
-    /// A file or folder with examples, or "digits"; its test part where it has one
+    /// A file or folder with examples, or "digits": its test part, or what training would hold out
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     #[command(flatten)]
