@@ -40,6 +40,9 @@ struct Segment {
     from_step: usize,
     to_step: usize,
     len: usize,
+    /// Whether the pixels that one sums are neighbours as those that are written, so that most are
+    /// read for several of them.
+    slides: bool,
 }
 
 impl Walk {
@@ -71,6 +74,7 @@ impl Walk {
 /// Cuts the columns that are written into segments.
 fn segments(columns: &[Taps], channels: usize) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
+    let slides = false;
     for (column, taps) in columns.iter().enumerate() {
         let from = taps.first().map_or(0, |tap| tap[1]) * channels;
         let to = column * channels;
@@ -89,8 +93,12 @@ fn segments(columns: &[Taps], channels: usize) -> Vec<Segment> {
                 }
                 segment.len += 1;
             }
-            None => segments.push(Segment { taps, from, to, from_step: 0, to_step: 0, len: 1 }),
+            None => segments.push(Segment { taps, from, to, from_step: 0, to_step: 0, len: 1, slides }),
         }
+    }
+    for segment in &mut segments {
+        let step = segment.from_step;
+        segment.slides = segment.taps.windows(2).all(|pair| pair[1][1] == pair[0][1] + step);
     }
     segments
 }
@@ -215,17 +223,54 @@ impl Row<'_> {
             for &[r, row] in self.taps {
                 let x = x.add(row * self.walk.from[1]);
                 let w = self.w.add(r * self.walk.filter_columns * channels + channel);
-                for &[tap, distance] in &segment.taps {
-                    let w = load::<S, WHOLE>(s, w.add(tap * channels), n);
-                    let x = x.add(distance);
-                    for (p, sum) in sums.iter_mut().enumerate() {
-                        *sum = s.fma(load::<S, WHOLE>(s, x.add(p * segment.from_step), n), w, *sum);
+                match (segment.taps.len(), segment.slides) {
+                    (3, true) => self.slide::<S, P, 3, WHOLE>(s, segment, x, w, n, &mut sums),
+                    (5, true) => self.slide::<S, P, 5, WHOLE>(s, segment, x, w, n, &mut sums),
+                    _ => {
+                        for &[tap, distance] in &segment.taps {
+                            let w = load::<S, WHOLE>(s, w.add(tap * channels), n);
+                            let x = x.add(distance);
+                            for (p, sum) in sums.iter_mut().enumerate() {
+                                *sum = s.fma(load::<S, WHOLE>(s, x.add(p * segment.from_step), n), w, *sum);
+                            }
+                        }
                     }
                 }
             }
             let y = self.y.add(segment.to + first * segment.to_step + channel);
             for (p, &sum) in sums.iter().enumerate() {
                 store::<S, WHOLE>(s, y.add(p * segment.to_step), sum, n);
+            }
+        }
+    }
+
+    /// Adds a row of `T` taps to `P` pixels, in the order of the taps, reading every pixel once.
+    ///
+    /// # Safety
+    /// As [`vector`](Row::vector), with pointers to its channels; the segment slides and has `T` taps.
+    #[inline(always)]
+    unsafe fn slide<S: Simd, const P: usize, const T: usize, const WHOLE: bool>(
+        &self,
+        s: S,
+        segment: &Segment,
+        x: *const f32,
+        w: *const f32,
+        n: usize,
+        sums: &mut [S::V; P],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut taps = [s.splat(0.0); T];
+            for (t, tap) in taps.iter_mut().enumerate() {
+                *tap = load::<S, WHOLE>(s, w.add(segment.taps[t][0] * self.walk.channels), n);
+            }
+            for pixel in 0..P + T - 1 {
+                let x = load::<S, WHOLE>(s, x.add(pixel * segment.from_step), n);
+                for t in 0..T {
+                    if pixel >= t && pixel - t < P {
+                        sums[pixel - t] = s.fma(x, taps[t], sums[pixel - t]);
+                    }
+                }
             }
         }
     }
