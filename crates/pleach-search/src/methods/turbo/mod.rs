@@ -80,6 +80,8 @@ const FEW_CANDIDATES: usize = 300;
 const JOINT_CANDIDATES: usize = 100;
 /// Work that is spent on the candidates of one trial: multiplications.
 const WORK: usize = 40_000_000;
+/// By how much the prior mean of the logarithms of length scales is less than for a process of the whole space.
+const LOCAL: f64 = 1.0;
 /// Evaluations of a draw on its way downhill from the best candidate.
 const STEPS: usize = 30;
 /// Coordinates that differ between a candidate and the centre, on average.
@@ -111,7 +113,11 @@ impl Purpose {
 impl Turbo {
     fn new(history: &History, plan: Plan) -> Self {
         let layout = Arc::new(Layout::new(history.space()));
-        let kernel = Arc::new(Kernel::new(history.problem(), &layout));
+        let kernel = Kernel::new(history.problem(), &layout);
+        let numbers = kernel.number_coordinates().count();
+        let shorter =
+            |priors: &mut [(f64, f64)]| priors[..numbers].iter_mut().for_each(|prior| prior.0 -= LOCAL);
+        let kernel = Arc::new(kernel.with_priors(shorter));
         let trust = |_| Trust::new(layout.clone(), kernel.clone(), 0);
         Self {
             plan,

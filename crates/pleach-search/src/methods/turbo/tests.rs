@@ -31,7 +31,7 @@ fn a_bowl_is_followed_to_its_bottom() {
     let loss = |u: &[f64]| u.iter().zip(1..).map(|(u, i)| f64::from(i) * (u - 0.3).powi(2)).sum();
     // Random search is above 0.3 after as many trials; the search is fixed by its seed.
     let best = run(&mut search(floats(6), &[], 1), 90, loss);
-    assert!(best < 0.05, "{best}");
+    assert!(best < 1e-4, "{best}");
 }
 
 #[test]
