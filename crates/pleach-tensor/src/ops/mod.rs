@@ -18,6 +18,7 @@ mod layer_norm;
 mod linear;
 mod max_pool;
 mod mean_squared_error;
+mod position;
 mod reshape;
 mod rows;
 mod scale;
@@ -63,6 +64,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<average_pool::AveragePool>(),
     Entry::of::<average_pool::GlobalAveragePool>(),
     Entry::of::<embedding::Embedding>(),
+    Entry::of::<position::Position>(),
     Entry::of::<dropout::Dropout>(),
     Entry::of::<cross_entropy::CrossEntropy>(),
     Entry::of::<mean_squared_error::MeanSquaredError>(),
