@@ -3,6 +3,7 @@
 mod accuracy;
 mod activations;
 mod add;
+mod attention;
 mod average_pool;
 mod batch_norm;
 mod blocks;
@@ -65,6 +66,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<average_pool::GlobalAveragePool>(),
     Entry::of::<embedding::Embedding>(),
     Entry::of::<position::Position>(),
+    Entry::of::<attention::Attention>(),
     Entry::of::<dropout::Dropout>(),
     Entry::of::<cross_entropy::CrossEntropy>(),
     Entry::of::<mean_squared_error::MeanSquaredError>(),
