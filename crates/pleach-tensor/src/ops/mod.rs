@@ -17,9 +17,11 @@ mod embedding;
 mod group_norm;
 mod layer_norm;
 mod linear;
+mod lstm;
 mod max_pool;
 mod mean_squared_error;
 mod position;
+mod recurrent;
 mod reshape;
 mod rows;
 mod scale;
@@ -67,6 +69,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<embedding::Embedding>(),
     Entry::of::<position::Position>(),
     Entry::of::<attention::Attention>(),
+    Entry::of::<lstm::Lstm>(),
     Entry::of::<dropout::Dropout>(),
     Entry::of::<cross_entropy::CrossEntropy>(),
     Entry::of::<mean_squared_error::MeanSquaredError>(),
