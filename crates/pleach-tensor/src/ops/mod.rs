@@ -15,6 +15,7 @@ mod cross_entropy;
 mod dropout;
 mod embedding;
 mod group_norm;
+mod gru;
 mod layer_norm;
 mod linear;
 mod lstm;
@@ -70,6 +71,7 @@ pub const OPS: &[Entry] = &[
     Entry::of::<position::Position>(),
     Entry::of::<attention::Attention>(),
     Entry::of::<lstm::Lstm>(),
+    Entry::of::<gru::Gru>(),
     Entry::of::<dropout::Dropout>(),
     Entry::of::<cross_entropy::CrossEntropy>(),
     Entry::of::<mean_squared_error::MeanSquaredError>(),
