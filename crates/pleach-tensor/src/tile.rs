@@ -172,6 +172,49 @@ unsafe fn tile<S: Simd, const R: usize, const V: usize>(
     }
 }
 
+/// Rows that lie at equal distances in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<P> {
+    /// The first float of the first row.
+    pub(crate) at: P,
+    /// Floats from a row to the next.
+    pub(crate) stride: usize,
+}
+
+/// Computes `columns` ≤ 32 columns of `count` rows: `to[r][..] = start + Σ from[r] · panel`, along
+/// the first `depth` floats of each row and lines of the panel.
+///
+/// # Safety
+/// There are so many rows of so many floats, and so many lines; `columns` floats of every row of
+/// `to` are writable.
+#[inline(always)]
+pub(crate) unsafe fn multiply<S: Simd>(
+    s: S,
+    [count, depth]: [usize; 2],
+    from: Rows<*const f32>,
+    panel: *const f32,
+    start: Start,
+    to: Rows<*mut f32>,
+    columns: usize,
+) {
+    let runs = [Run { row: 0, panel: 0, len: depth }];
+    let mut rows = [std::ptr::null(); 12];
+    let mut outs = [std::ptr::null_mut(); 12];
+    let mut row = 0;
+    while row < count {
+        let tile = next_rows::<S>(count - row);
+        // SAFETY: as the caller promises.
+        unsafe {
+            for i in 0..tile {
+                rows[i] = from.at.add((row + i) * from.stride);
+                outs[i] = to.at.add((row + i) * to.stride);
+            }
+            product(s, tile, &rows, &runs, panel, start, &outs, columns);
+        }
+        row += tile;
+    }
+}
+
 /// Rows and columns of a matrix in memory that a panel is packed from.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {

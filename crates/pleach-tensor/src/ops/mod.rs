@@ -3,6 +3,7 @@
 mod accuracy;
 mod activations;
 mod add;
+mod attention;
 mod average_pool;
 mod batch_norm;
 mod blocks;
@@ -14,10 +15,14 @@ mod cross_entropy;
 mod dropout;
 mod embedding;
 mod group_norm;
+mod gru;
 mod layer_norm;
 mod linear;
+mod lstm;
 mod max_pool;
 mod mean_squared_error;
+mod position;
+mod recurrent;
 mod reshape;
 mod rows;
 mod scale;
@@ -65,6 +70,10 @@ pub const OPS: &[Entry] = &[
     Entry::of::<average_pool::AveragePool>(),
     Entry::of::<average_pool::GlobalAveragePool>(),
     Entry::of::<embedding::Embedding>(),
+    Entry::of::<position::Position>(),
+    Entry::of::<attention::Attention>(),
+    Entry::of::<lstm::Lstm>(),
+    Entry::of::<gru::Gru>(),
     Entry::of::<dropout::Dropout>(),
     Entry::of::<cross_entropy::CrossEntropy>(),
     Entry::of::<mean_squared_error::MeanSquaredError>(),

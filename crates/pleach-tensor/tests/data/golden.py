@@ -131,6 +131,27 @@ case(
     entries=5,
     width=7,
 )
+case("position", lambda x, weight: x + weight, [image(3, 4, 5)], [image(4, 5)])
+
+
+def attention(x, heads, causal):
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in x.chunk(3, -1))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+
+
+for causal in (True, False):
+    case("attention", lambda x: attention(x, 2, causal), [image(2, 7, 18)], heads=2, causal=causal)
+
+for op, module in {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.items():
+    layer = module(4, 5, batch_first=True)
+    learned = [x.detach().T.clone() if x.dim() == 2 else x.detach().clone() for x in layer.parameters()]
+
+    def run(x, *learned):
+        names = [name for name, _ in layer.named_parameters()]
+        learned = [w.T if w.dim() == 2 else w for w in learned]
+        return torch.func.functional_call(layer, dict(zip(names, learned)), x)[0]
+
+    case(op, run, [image(2, 3, 4)], learned, width=5)
 
 print('{"made_with": "torch %s", "cases": [' % torch.__version__.split("+")[0])
 print(",\n".join(json.dumps(found, separators=(",", ":")) for found in cases))
