@@ -212,7 +212,7 @@ mod tests {
                 for (b, other) in blocks[..a].iter().enumerate() {
                     let together = one.first <= other.last && other.first <= one.last;
                     let overlap = starts[a] < starts[b] + other.len && starts[b] < starts[a] + one.len;
-                    assert!(!(together && overlap), "{:?} and {:?}", one, other);
+                    assert!(!(together && overlap), "{one:?} and {other:?}");
                 }
             }
         }

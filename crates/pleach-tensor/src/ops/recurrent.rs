@@ -9,10 +9,11 @@
 #![expect(unsafe_code, reason = "inner loops read and write by pointers")]
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::blocks::{Blocks, copy};
 use super::{Fill, Sample};
-use crate::direct::{BiasGrad, Gather, WeightGrad};
+use crate::direct::{BiasGrad, Gather, weight_grad};
 use crate::geometry::Geometry;
 use crate::kernel::Shared;
 use crate::simd::{Body, LANES, Simd};
@@ -110,7 +111,7 @@ pub(super) fn layer<C: Cell>(
                 cell,
                 sizes,
                 input_grad: Gather::input_grad(&sizes.input(), false),
-                weights: [sizes.input(), sizes.hidden()].map(|geometry| WeightGrad::new(&geometry)),
+                weights: [sizes.input(), sizes.hidden()].map(|geometry| weight_grad(&geometry)),
                 bias: BiasGrad { rows: n * t, columns: lines },
             },
             [
@@ -411,7 +412,7 @@ struct Backward<C> {
     cell: C,
     sizes: Sizes,
     input_grad: Gather,
-    weights: [WeightGrad; 2],
+    weights: [Arc<dyn Kernel>; 2],
     bias: BiasGrad,
 }
 
@@ -434,7 +435,7 @@ impl<C> Backward<C> {
 
 impl<C: Cell> Kernel for Backward<C> {
     fn workspaces(&self) -> Vec<usize> {
-        let kernels: [&dyn Kernel; 4] = [&self.input_grad, &self.weights[0], &self.weights[1], &self.bias];
+        let kernels: [&dyn Kernel; 4] = [&self.input_grad, &*self.weights[0], &*self.weights[1], &self.bias];
         let grads = if C::APART { 2 * self.grads() } else { self.grads() };
         vec![self.panels() + grads + self.before() + largest(&kernels)]
     }
@@ -463,8 +464,8 @@ impl<C: Cell> Kernel for Backward<C> {
             kernel.run(cx, reads, &mut [to], &mut rest[..self::workspace(kernel)]);
         };
         run(&self.input_grad, &[grads, weight_ih], dx);
-        run(of_input, &[x, grads], weight_ih_grad);
-        run(of_hidden, &[before, hidden], weight_hh_grad);
+        run(&**of_input, &[x, grads], weight_ih_grad);
+        run(&**of_hidden, &[before, hidden], weight_hh_grad);
         run(&self.bias, &[grads], bias_ih_grad);
         if C::APART {
             run(&self.bias, &[hidden], bias_hh_grad);
