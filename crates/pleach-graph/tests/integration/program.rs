@@ -16,6 +16,8 @@ fn graphs() -> Vec<Graph> {
         ("inception-v4", json!({"input": [75, 75, 3]})),
         ("mobilenet-v3", json!({"input": [32, 32, 3]})),
         ("unet", json!({"input": [16, 16, 1], "width": 4, "levels": 2})),
+        ("lstm", json!({"input": [7, 3], "layers": 2, "dropout": 0.1})),
+        ("gpt", json!({"tokens": 11, "layers": 2, "width": 16, "heads": 2, "length": 5})),
         ("vgg-16", json!({"input": [32, 32, 3], "hidden": 16})),
     ];
     zoo.map(|(name, parameters)| model(name, parameters).unwrap()).to_vec()
@@ -61,7 +63,7 @@ fn without_a_loss_the_target_is_not_asked_for() {
     for graph in graphs() {
         let program = Program::inference(&graph, 1, Numerics::Direct, false).unwrap();
         let inputs: Vec<&str> = program.inputs.iter().map(|port| port.name.as_str()).collect();
-        assert_eq!(inputs, ["image"]);
+        assert!(inputs.len() == 1 && inputs[0] != "target", "{inputs:?}");
         assert_eq!(program.outputs.len(), 1);
     }
 }

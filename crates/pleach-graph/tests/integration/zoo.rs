@@ -20,6 +20,10 @@ fn known() -> Vec<(&'static str, Value, usize)> {
         ("mobilenet-v3", json!({}), 5_483_032),
         ("mobilenet-v3", json!({"size": "small"}), 2_542_856),
         ("wide-resnet", json!({}), 36_479_194),
+        // 6 blocks of 12·256² + 13·256, both embeddings, the last normalisation and the head.
+        ("gpt", json!({"tokens": 65}), 4_837_888),
+        // 4·128·(28 + 128 + 2), and 128·10 + 10.
+        ("lstm", json!({"input": [28, 28]}), 82_186),
         ("resnet-cifar", json!({"depth": 20}), 269_722),
         ("resnet-cifar", json!({"depth": 110}), 1_727_962),
     ]

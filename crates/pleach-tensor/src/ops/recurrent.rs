@@ -107,13 +107,7 @@ pub(super) fn layer<C: Cell>(
             [Slot::Output, Slot::Saved(0), Slot::Saved(1)],
         ),
         backward: vec![Action::run(
-            Backward {
-                cell,
-                sizes,
-                input_grad: Gather::input_grad(&sizes.input(), false),
-                weights: [sizes.input(), sizes.hidden()].map(|geometry| weight_grad(&geometry)),
-                bias: BiasGrad { rows: n * t, columns: lines },
-            },
+            Backward::new(cell, sizes),
             [
                 Slot::Input(0),
                 Slot::Parameter(0),
@@ -240,11 +234,6 @@ struct Part {
     units: usize,
     example: usize,
     examples: usize,
-}
-
-/// The largest workspace of some kernels.
-fn largest(kernels: &[&dyn Kernel]) -> usize {
-    kernels.iter().map(|kernel| workspace(*kernel)).max().unwrap_or(0)
 }
 
 /// The workspace of a kernel that has one size of it.
@@ -414,9 +403,20 @@ struct Backward<C> {
     input_grad: Gather,
     weights: [Arc<dyn Kernel>; 2],
     bias: BiasGrad,
+    /// The workspaces of these kernels, since asking for them takes memory.
+    workspaces: [usize; 4],
 }
 
 impl<C> Backward<C> {
+    fn new(cell: C, sizes: Sizes) -> Backward<C> {
+        let input_grad = Gather::input_grad(&sizes.input(), false);
+        let weights = [sizes.input(), sizes.hidden()].map(|geometry| weight_grad(&geometry));
+        let bias = BiasGrad { rows: sizes.n * sizes.t, columns: sizes.lines() };
+        let kernels: [&dyn Kernel; 4] = [&input_grad, &*weights[0], &*weights[1], &bias];
+        let workspaces = kernels.map(workspace);
+        Backward { cell, sizes, input_grad, weights, bias, workspaces }
+    }
+
     /// Floats of the panels of the hidden weight: for each block of units one of all gates.
     fn panels(&self) -> usize {
         self.sizes.blocks() * self.sizes.lines() * COLUMNS
@@ -435,9 +435,9 @@ impl<C> Backward<C> {
 
 impl<C: Cell> Kernel for Backward<C> {
     fn workspaces(&self) -> Vec<usize> {
-        let kernels: [&dyn Kernel; 4] = [&self.input_grad, &*self.weights[0], &*self.weights[1], &self.bias];
+        let largest = self.workspaces.into_iter().max().unwrap_or(0);
         let grads = if C::APART { 2 * self.grads() } else { self.grads() };
-        vec![self.panels() + grads + self.before() + largest(&kernels)]
+        vec![self.panels() + grads + self.before() + largest]
     }
 
     fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
@@ -460,15 +460,16 @@ impl<C: Cell> Kernel for Backward<C> {
 
         let hidden: &[f32] = if C::APART { apart } else { grads };
         let [of_input, of_hidden] = &self.weights;
-        let mut run = |kernel: &dyn Kernel, reads: &[&[f32]], to: &mut [f32]| {
-            kernel.run(cx, reads, &mut [to], &mut rest[..self::workspace(kernel)]);
+        let [dx_space, ih_space, hh_space, bias_space] = self.workspaces;
+        let mut run = |kernel: &dyn Kernel, workspace: usize, reads: &[&[f32]], to: &mut [f32]| {
+            kernel.run(cx, reads, &mut [to], &mut rest[..workspace]);
         };
-        run(&self.input_grad, &[grads, weight_ih], dx);
-        run(&**of_input, &[x, grads], weight_ih_grad);
-        run(&**of_hidden, &[before, hidden], weight_hh_grad);
-        run(&self.bias, &[grads], bias_ih_grad);
+        run(&self.input_grad, dx_space, &[grads, weight_ih], dx);
+        run(&**of_input, ih_space, &[x, grads], weight_ih_grad);
+        run(&**of_hidden, hh_space, &[before, hidden], weight_hh_grad);
+        run(&self.bias, bias_space, &[grads], bias_ih_grad);
         if C::APART {
-            run(&self.bias, &[hidden], bias_hh_grad);
+            run(&self.bias, bias_space, &[hidden], bias_hh_grad);
         } else {
             bias_hh_grad.copy_from_slice(bias_ih_grad);
         }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use pleach_tensor::Isa;
 use pleach_train::Worker;
 
-use crate::support::{ADAM, SGD, batch, machine, mlp, resnet, trainer};
+use crate::support::{ADAM, SGD, batch, gpt, lstm, machine, mlp, resnet, trainer};
 
 /// Counts what a thread that asks for it takes.
 struct Counting;
@@ -49,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn steps_after_the_first_allocate_nothing() {
-    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM)] {
+    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM), (gpt(), ADAM), (lstm(), SGD)] {
         for nodes in [1, 4] {
             let workers = vec![Worker { nodes, machine: machine(1, Isa::best()) }];
             let mut trainer = trainer(&net, solver, nodes, workers);

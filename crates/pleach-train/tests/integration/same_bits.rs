@@ -3,7 +3,7 @@
 use pleach_tensor::Isa;
 use pleach_train::Worker;
 
-use crate::support::{ADAM, Net, SGD, bits, machine, mlp, resnet, steps, trainer};
+use crate::support::{ADAM, Net, SGD, bits, gpt, lstm, machine, mlp, resnet, steps, trainer};
 
 fn run(net: &Net, solver: &str, nodes: usize, workers: Vec<Worker>) -> Vec<u32> {
     let mut trainer = trainer(net, solver, nodes, workers);
@@ -17,7 +17,7 @@ fn one(nodes: usize, threads: usize, isa: Isa) -> Vec<Worker> {
 
 #[test]
 fn threads_and_instruction_sets_change_no_bit() {
-    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM)] {
+    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM), (gpt(), ADAM), (lstm(), SGD)] {
         let want = run(&net, solver, 1, one(1, 1, Isa::best()));
         assert!(want.iter().any(|&bits| f32::from_bits(bits) != 0.0));
         for threads in 2..=4 {
@@ -31,7 +31,7 @@ fn threads_and_instruction_sets_change_no_bit() {
 
 #[test]
 fn workers_change_no_bit_of_what_virtual_nodes_give() {
-    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM)] {
+    for (net, solver) in [(resnet(), SGD), (mlp(), ADAM), (gpt(), ADAM), (lstm(), SGD)] {
         for nodes in [1, 4, 7] {
             let want = run(&net, solver, nodes, one(nodes, 1, Isa::best()));
             // Uneven shares, and threads.

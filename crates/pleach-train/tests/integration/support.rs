@@ -29,6 +29,18 @@ pub(crate) fn mlp() -> Net {
     Net { name: "mlp", parameters, example: 20, targets: 1, classes: 5, tokens: false }
 }
 
+/// Embeddings, attention, layer normalisation, dropout.
+pub(crate) fn gpt() -> Net {
+    let parameters = json!({"tokens": 9, "layers": 1, "width": 16, "heads": 2, "length": 6, "dropout": 0.1});
+    Net { name: "gpt", parameters, example: 6, targets: 6, classes: 9, tokens: true }
+}
+
+/// A recurrent layer.
+pub(crate) fn lstm() -> Net {
+    let parameters = json!({"input": [5, 3], "width": 20, "classes": 4});
+    Net { name: "lstm", parameters, example: 15, targets: 1, classes: 4, tokens: false }
+}
+
 pub(crate) const SGD: &str = r#"{"name": "sgd", "rate": 0.05, "momentum": 0.9, "weight-decay": 1e-3}"#;
 pub(crate) const ADAM: &str = r#"{"name": "adamw", "rate": 0.002, "clip-norm": 1.0, "average": 0.9, "schedule": {"warmup": 3, "shape": "cosine"}}"#;
 
