@@ -5,7 +5,7 @@ mod bias_grad;
 mod depthwise;
 mod fold;
 mod gather;
-mod pointwise_grad;
+mod sliced_grad;
 mod taps;
 mod weight_grad;
 
@@ -15,7 +15,7 @@ pub(crate) use gather::Gather;
 
 use std::sync::Arc;
 
-use pointwise_grad::PointwiseGrad;
+use sliced_grad::SlicedGrad;
 use weight_grad::WeightGrad;
 
 use crate::Kernel;
@@ -23,5 +23,5 @@ use crate::geometry::Geometry;
 
 /// The kernel that reads `(x, dy)` and writes `dw`.
 pub(crate) fn weight_grad(g: &Geometry) -> Arc<dyn Kernel> {
-    if PointwiseGrad::suits(g) { Arc::new(PointwiseGrad::new(g)) } else { Arc::new(WeightGrad::new(g)) }
+    if SlicedGrad::suits(g) { Arc::new(SlicedGrad::new(g)) } else { Arc::new(WeightGrad::new(g)) }
 }
