@@ -75,8 +75,8 @@ impl Fold<'_> {
             for &[from, to] in self.pixels {
                 let (x, dy) = (x.add(from as usize), dy.add(to as usize));
                 let mut columns = [s.splat(0.0); V];
-                for (v, column) in columns.iter_mut().enumerate() {
-                    *column = s.load(dy.add(v * LANES));
+                for (v, vector) in columns.iter_mut().enumerate() {
+                    *vector = s.load_up_to(dy.add(v * LANES), self.columns - column - v * LANES);
                 }
                 for l in 0..L {
                     let x = s.splat(*x.add(l));

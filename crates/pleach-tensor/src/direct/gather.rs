@@ -64,26 +64,31 @@ impl Gather {
     /// `y = x ∗ w`, plus a bias a channel.
     pub(crate) fn forward(g: &Geometry, bias: bool) -> Gather {
         let [rows, columns] = forward_taps(g);
-        Gather::new(g, &rows, &columns, [g.w * g.c, g.c], [g.out_w() * g.k, g.k], false, bias)
+        let (from, to) = (g.w * g.c, g.out_w() * g.k);
+        let (from, to) = ([g.h * from, from, g.c], [g.out_h() * to, to, g.k]);
+        Gather::new(g, [&rows, &columns], from, to, false, bias)
     }
 
     /// `dx`, from `dy` and `w`; a transposed convolution adds a bias a channel.
     pub(crate) fn input_grad(g: &Geometry, bias: bool) -> Gather {
         let [rows, columns] = input_taps(g);
-        Gather::new(g, &rows, &columns, [g.out_w() * g.k, g.k], [g.w * g.c, g.c], true, bias)
+        let (from, to) = (g.out_w() * g.k, g.w * g.c);
+        let (from, to) = ([g.out_h() * from, from, g.k], [g.h * to, to, g.c]);
+        Gather::new(g, [&rows, &columns], from, to, true, bias)
     }
 
-    /// From the taps `(filter, source)` of every row and column that is written; strides are floats
-    /// of a row and of a pixel.
-    fn new(
+    /// From the taps of every row and column that is written. Strides are floats of an image, of a
+    /// row and of a pixel that is read, and that is written.
+    pub(super) fn new(
         g: &Geometry,
-        rows: &[Taps],
-        columns: &[Taps],
-        from_strides: [usize; 2],
-        to_strides: [usize; 2],
+        [rows, columns]: [&[Taps]; 2],
+        from_strides: [usize; 3],
+        to_strides: [usize; 3],
         transposed: bool,
         bias: bool,
     ) -> Gather {
+        let [from_image, from_row, from_pixel] = from_strides;
+        let [to_image, to_row, to_pixel] = to_strides;
         let (from, to) = if transposed { (g.group_k(), g.group_c()) } else { (g.group_c(), g.group_k()) };
         let mut places: HashMap<[Taps; 2], usize> = HashMap::new();
         let mut classes: Vec<Class> = Vec::new();
@@ -91,22 +96,20 @@ impl Gather {
             for (x, column) in columns.iter().enumerate() {
                 let place = *places.entry([distances(row), distances(column)]).or_insert_with(|| {
                     let line = |r, s| from * place(r * g.s + s, g.r * g.s, transposed);
-                    let runs = runs(row, column, line, from, from_strides, g.groups == 1);
+                    let runs = runs(row, column, line, from, [from_row, from_pixel], g.groups == 1);
                     classes.push(Class { pixels: Vec::new(), runs });
                     classes.len() - 1
                 });
                 let first = match (row.first(), column.first()) {
-                    (Some(row), Some(column)) => row[1] * from_strides[0] + column[1] * from_strides[1],
+                    (Some(row), Some(column)) => row[1] * from_row + column[1] * from_pixel,
                     _ => 0,
                 };
-                let pixel = y * to_strides[0] + x * to_strides[1];
+                let pixel = y * to_row + x * to_pixel;
                 let offset = |at: usize| u32::try_from(at).expect("an image has less than 4 G floats");
                 classes[place].pixels.push([offset(first), offset(pixel)]);
             }
         }
-        let from_image = if transposed { g.out_h() * g.out_w() * g.k } else { g.h * g.w * g.c };
-        let to_image = if transposed { g.h * g.w * g.c } else { g.out_h() * g.out_w() * g.k };
-        let rows = g.n * (to_image / if transposed { g.c } else { g.k });
+        let rows = g.n * rows.len() * columns.len();
         let part = (PART / from).min(rows / PARTS).clamp(48, 4096) / 48 * 48;
         let mut blocks = Vec::new();
         for (class, pixels) in classes.iter().map(|class| class.pixels.len()).enumerate() {

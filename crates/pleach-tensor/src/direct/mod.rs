@@ -5,7 +5,8 @@ mod bias_grad;
 mod depthwise;
 mod fold;
 mod gather;
-mod pointwise_grad;
+mod sliced_grad;
+mod stretched;
 mod taps;
 mod weight_grad;
 
@@ -15,13 +16,22 @@ pub(crate) use gather::Gather;
 
 use std::sync::Arc;
 
-use pointwise_grad::PointwiseGrad;
+use sliced_grad::SlicedGrad;
+use stretched::Stretched;
 use weight_grad::WeightGrad;
 
 use crate::Kernel;
 use crate::geometry::Geometry;
 
+/// The kernel that reads `(dy, w)` and writes `dx`.
+pub(crate) fn input_grad(g: &Geometry) -> Arc<dyn Kernel> {
+    match Stretched::new(g) {
+        Some(kernel) => Arc::new(kernel),
+        None => Arc::new(Gather::input_grad(g, false)),
+    }
+}
+
 /// The kernel that reads `(x, dy)` and writes `dw`.
 pub(crate) fn weight_grad(g: &Geometry) -> Arc<dyn Kernel> {
-    if PointwiseGrad::suits(g) { Arc::new(PointwiseGrad::new(g)) } else { Arc::new(WeightGrad::new(g)) }
+    if SlicedGrad::suits(g) { Arc::new(SlicedGrad::new(g)) } else { Arc::new(WeightGrad::new(g)) }
 }

@@ -1,4 +1,4 @@
-//! The derivative of a convolution by its weights and biases: sums over all pixels.
+//! The derivative of a convolution by its weights: sums over all pixels.
 //!
 //! Each weight's derivative is one left fold over the pixels that its tap reaches, image by image.
 //! Images are taken some at a time; their pixels are packed, so that the inner loop reads memory in
@@ -32,21 +32,12 @@ struct Lines {
     len: usize,
 }
 
-/// How the input is packed.
-#[derive(Clone, Copy, Debug)]
-enum Packing {
-    /// Sixteen channels of every pixel side by side; `blocks` of them a group.
-    Channels { blocks: usize },
-    /// Whole images with zeros around them, of this many columns: for few channels, where the
-    /// filter's columns and channels together are one stretch.
-    Padded { height: usize, width: usize },
-}
-
 /// Reads `(x, dy)` and writes `dw`.
 #[derive(Debug)]
 pub(super) struct WeightGrad {
     g: Geometry,
-    packing: Packing,
+    /// Sixteen channels of every pixel are packed side by side; so many blocks of them a group.
+    blocks: usize,
     lines: Vec<Lines>,
     /// For each list the offsets in the packed input and in the packed derivative, image by image.
     lists: Vec<Vec<[u32; 2]>>,
@@ -62,17 +53,13 @@ impl WeightGrad {
         let images = (GROUP / pixels).clamp(1, g.n);
         let mut kernel = WeightGrad {
             g: *g,
-            packing: Packing::Channels { blocks: g.group_c().div_ceil(LANES) },
+            blocks: g.group_c().div_ceil(LANES),
             lines: Vec::new(),
             lists: Vec::new(),
             counts: Vec::new(),
             images,
         };
-        if g.groups == 1 && g.c < LANES && g.dilation == [1, 1] && g.r * g.s > 1 {
-            kernel.pad();
-        } else {
-            kernel.split_channels();
-        }
+        kernel.list();
         kernel
     }
 
@@ -83,12 +70,7 @@ impl WeightGrad {
 
     /// Floats of the packed input of a group of images.
     fn packed_input(&self) -> usize {
-        match self.packing {
-            Packing::Channels { blocks } => {
-                self.g.groups * blocks * self.images * self.g.h * self.g.w * LANES
-            }
-            Packing::Padded { height, width } => self.images * height * width * self.g.c,
-        }
+        self.g.groups * self.blocks * self.images * self.g.h * self.g.w * LANES
     }
 
     /// Panels of the derivative of a group of the convolution.
@@ -96,45 +78,39 @@ impl WeightGrad {
         self.g.group_k().div_ceil(COLUMNS)
     }
 
-    /// Adds a list of the pixels that `taps` gives for every output: offsets in the packed input.
-    fn push_list(&mut self, image: usize, taps: impl Fn(usize, usize) -> Option<usize>) {
-        let (height, width) = (self.g.out_h(), self.g.out_w());
-        let mut list = Vec::new();
-        let mut counts = vec![0];
-        let offset = |at: usize| u32::try_from(at).expect("a group has less than 4 G floats");
-        for index in 0..self.images {
-            for y in 0..height {
-                for x in 0..width {
-                    if let Some(from) = taps(y, x) {
-                        let pixel = (index * height + y) * width + x;
-                        list.push([offset(index * image + from), offset(pixel * COLUMNS)]);
-                    }
-                }
-            }
-            counts.push(list.len());
-        }
-        self.lists.push(list);
-        self.counts.push(counts);
-    }
-
-    fn split_channels(&mut self) {
+    /// Makes a list of the pixels that each tap reaches, and which weights use it.
+    fn list(&mut self) {
         let g = self.g;
-        let blocks = g.group_c().div_ceil(LANES);
         for r in 0..g.r {
             for s in 0..g.s {
-                self.push_list(g.h * g.w * LANES, |y, x| {
+                let reached = |y: usize, x: usize| {
                     let row = (y * g.stride[0] + r * g.dilation[0]).checked_sub(g.padding[0])?;
                     let column = (x * g.stride[1] + s * g.dilation[1]).checked_sub(g.padding[1])?;
-                    (row < g.h && column < g.w).then_some((row * g.w + column) * LANES)
-                });
+                    (row < g.h && column < g.w).then_some(row * g.w + column)
+                };
+                let mut list = Vec::new();
+                let mut counts = vec![0];
+                let offset = |at: usize| u32::try_from(at).expect("a group has less than 4 G floats");
+                for image in 0..self.images {
+                    for pixel in 0..self.out_pixels() {
+                        if let Some(from) = reached(pixel / g.out_w(), pixel % g.out_w()) {
+                            let from = (image * g.h * g.w + from) * LANES;
+                            let to = (image * self.out_pixels() + pixel) * COLUMNS;
+                            list.push([offset(from), offset(to)]);
+                        }
+                    }
+                    counts.push(list.len());
+                }
+                self.lists.push(list);
+                self.counts.push(counts);
             }
         }
         for group in 0..g.groups {
             for tap in 0..g.r * g.s {
-                for block in 0..blocks {
+                for block in 0..self.blocks {
                     self.lines.push(Lines {
                         group,
-                        from: (group * blocks + block) * self.images * g.h * g.w * LANES,
+                        from: (group * self.blocks + block) * self.images * g.h * g.w * LANES,
                         list: tap,
                         line: tap * g.group_c() + block * LANES,
                         len: LANES.min(g.group_c() - block * LANES),
@@ -144,63 +120,26 @@ impl WeightGrad {
         }
     }
 
-    fn pad(&mut self) {
-        let g = self.g;
-        let height = g.h + g.padding[0] + g.padding[2];
-        let width = g.w + g.padding[1] + g.padding[3];
-        self.packing = Packing::Padded { height, width };
-        self.push_list(height * width * g.c, |y, x| Some((y * g.stride[0] * width + x * g.stride[1]) * g.c));
-        let row = g.s * g.c;
-        for r in 0..g.r {
-            for from in (0..row).step_by(LANES) {
-                self.lines.push(Lines {
-                    group: 0,
-                    from: r * width * g.c + from,
-                    list: 0,
-                    line: r * row + from,
-                    len: LANES.min(row - from),
-                });
-            }
-        }
-    }
-
     /// Packs `images` images of the input from `first` on.
     fn pack_input(&self, cx: &mut Context<'_>, x: &[f32], first: usize, images: usize, to: Shared<'_>) {
         let (g, isa) = (&self.g, cx.isa);
         let pixels = g.h * g.w;
-        match self.packing {
-            Packing::Channels { blocks } => {
-                let chunks = (images * pixels).div_ceil(PACK);
-                cx.pool.run(chunks, &|chunk| {
-                    let from = chunk * PACK;
-                    for (group, block) in pairs(g.groups, blocks) {
-                        let channel = block * LANES;
-                        let row = (group * blocks + block) * self.images * pixels + from;
-                        let at = (first * pixels + from) * g.c + group * g.group_c() + channel;
-                        isa.run(Copy {
-                            from: x[at..].as_ptr(),
-                            stride: g.c,
-                            rows: PACK.min(images * pixels - from),
-                            len: g.group_c() - channel,
-                            width: LANES,
-                            to: to.at(row * LANES),
-                        });
-                    }
+        cx.pool.run((images * pixels).div_ceil(PACK), &|chunk| {
+            let from = chunk * PACK;
+            for (group, block) in pairs(g.groups, self.blocks) {
+                let channel = block * LANES;
+                let row = (group * self.blocks + block) * self.images * pixels + from;
+                let at = (first * pixels + from) * g.c + group * g.group_c() + channel;
+                isa.run(Copy {
+                    from: x[at..].as_ptr(),
+                    stride: g.c,
+                    rows: PACK.min(images * pixels - from),
+                    len: g.group_c() - channel,
+                    width: LANES,
+                    to: to.at(row * LANES),
                 });
             }
-            Packing::Padded { height, width } => {
-                cx.pool.run(images * height, &|part| {
-                    let (image, y) = (part / height, part % height);
-                    // SAFETY: rows of padded images are different places.
-                    let row = unsafe { to.slice(part * width * g.c, (part + 1) * width * g.c) };
-                    row.fill(0.0);
-                    if let Some(y) = y.checked_sub(g.padding[0]).filter(|&y| y < g.h) {
-                        let from = ((first + image) * g.h + y) * g.w * g.c;
-                        row[g.padding[1] * g.c..][..g.w * g.c].copy_from_slice(&x[from..from + g.w * g.c]);
-                    }
-                });
-            }
-        }
+        });
     }
 
     /// Packs `images` images of the derivative from `first` on: 32 channels side by side.

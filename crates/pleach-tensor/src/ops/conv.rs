@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Described, Fill, Sample};
-use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, weight_grad};
+use crate::direct::{BiasGrad, Depthwise, DepthwiseWeightGrad, Gather, input_grad, weight_grad};
 use crate::geometry::Geometry;
 use crate::winograd;
 use crate::{
@@ -114,7 +114,7 @@ fn kernels(g: &Geometry, bias: bool, numerics: Numerics) -> [Arc<dyn Kernel>; 3]
         ];
     }
     let forward = Gather::forward(g, bias);
-    [Arc::new(forward), Arc::new(Gather::input_grad(g, false)), weight_grad(g)]
+    [Arc::new(forward), input_grad(g), weight_grad(g)]
 }
 
 impl Op for Conv {
@@ -222,7 +222,12 @@ impl Described for Conv {
             sample([3, 6, 6, 20], plain(35, [3, 3])),
             sample([1, 9, 8, 17], Conv { stride: [2, 2], ..plain(33, [3, 3]) }),
             sample([2, 8, 9, 4], Conv { stride: [2, 3], bias: true, ..plain(6, [1, 1]) }),
-            sample([2, 11, 11, 3], Conv { stride: [2, 2], ..plain(9, [7, 7]) }),
+            sample([2, 11, 12, 3], Conv { stride: [2, 2], ..plain(9, [7, 7]) }),
+            sample(
+                [2, 5, 15, 2],
+                Conv { padding: Padding::Sides([1, 0, 0, 3]), bias: true, ..plain(40, [2, 4]) },
+            ),
+            sample([1, 11, 11, 3], Conv { stride: [2, 2], ..plain(9, [7, 7]) }),
             sample([1, 8, 5, 6], plain(4, [1, 7])),
             sample([1, 8, 5, 6], plain(4, [7, 1])),
             sample([2, 7, 7, 5], Conv { padding: sides, ..plain(3, [3, 3]) }),
