@@ -5,7 +5,6 @@ use super::bias_grad::SumRows;
 use super::fold::Fold;
 use crate::geometry::Geometry;
 use crate::kernel::Shared;
-use crate::simd::LANES;
 use crate::tile::COLUMNS;
 use crate::{Context, Kernel};
 
@@ -40,8 +39,8 @@ pub(super) struct SlicedGrad {
 impl SlicedGrad {
     /// Whether it suits these sizes.
     pub(super) fn suits(g: &Geometry) -> bool {
-        let stretch = g.groups == 1 && (g.s == 1 || g.dilation[1] == 1);
-        stretch && (g.r * g.s == 1 || g.c < LANES) && g.weight().len() <= WEIGHTS
+        // A row of the filter must be one stretch of a row of the image.
+        g.groups == 1 && (g.s == 1 || g.dilation[1] == 1) && g.weight().len() <= WEIGHTS
     }
 
     pub(super) fn new(g: &Geometry) -> SlicedGrad {
