@@ -48,6 +48,11 @@ impl Geometry {
         Shape::from([self.r, self.s, self.c / self.groups, self.k])
     }
 
+    /// Floats of the filters.
+    pub(crate) fn weights(&self) -> usize {
+        self.r * self.s * self.group_c() * self.k
+    }
+
     /// Channels of a group.
     pub(crate) fn group_c(&self) -> usize {
         self.c / self.groups

@@ -40,7 +40,7 @@ impl SlicedGrad {
     /// Whether it suits these sizes.
     pub(super) fn suits(g: &Geometry) -> bool {
         // A row of the filter must be one stretch of a row of the image.
-        g.groups == 1 && (g.s == 1 || g.dilation[1] == 1) && g.weight().len() <= WEIGHTS
+        g.groups == 1 && (g.s == 1 || g.dilation[1] == 1) && g.weights() <= WEIGHTS
     }
 
     pub(super) fn new(g: &Geometry) -> SlicedGrad {
@@ -61,7 +61,7 @@ impl SlicedGrad {
         }
         let band = if g.padding == [0; 4] { 0 } else { band_rows(&g, rows) * width * g.c };
         let units_of_image = height.div_ceil(rows);
-        let slices = (SUMS / g.weight().len()).clamp(4, 16);
+        let slices = (SUMS / g.weights()).clamp(4, 16);
         SlicedGrad { g, rows, units_of_image, pixels, width, band, slices }
     }
 
@@ -102,13 +102,13 @@ fn band_rows(g: &Geometry, rows: usize) -> usize {
 
 impl Kernel for SlicedGrad {
     fn workspaces(&self) -> Vec<usize> {
-        vec![self.slices() * (self.g.weight().len() + self.band)]
+        vec![self.slices() * (self.g.weights() + self.band)]
     }
 
     #[expect(unsafe_code, reason = "slices have memory of their own")]
     fn run(&self, cx: &mut Context<'_>, reads: &[&[f32]], writes: &mut [&mut [f32]], workspace: &mut [f32]) {
         let (x, dy, isa, g) = (reads[0], reads[1], cx.isa, &self.g);
-        let (weights, lines, units) = (g.weight().len(), g.s * g.c, self.units_of_slice());
+        let (weights, lines, units) = (g.weights(), g.s * g.c, self.units_of_slice());
         let (sums, bands) = workspace.split_at_mut(self.slices() * weights);
         let (sums, bands) = (Shared::new(sums), Shared::new(bands));
         cx.pool.run(self.slices(), &|slice| {
